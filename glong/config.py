@@ -1,0 +1,415 @@
+"""Frozen settings with units in their names, checked when made; presets are constants.
+
+Knows nothing of the models that it names: :mod:`glong.models.load` turns a spec into an instance.
+Unknown keys, wrong types and values out of range are :class:`~glong.errors.ConfigError`, before
+any work.
+"""
+
+import dataclasses
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from glong.errors import ConfigError
+
+__all__ = [
+    "FAKE_MODELS",
+    "MODEL_PRESETS",
+    "PAPER",
+    "PAPER_MODELS",
+    "PROFILES",
+    "SMALL_MODELS",
+    "EncoderSpec",
+    "ExtractorSpec",
+    "ModelsConfig",
+    "RetrievalConfig",
+    "ScorerSpec",
+    "from_mapping",
+    "load_models_config",
+    "load_toml",
+]
+
+GENERATOR_BACKENDS = ("transformers", "vllm", "openai", "fake")
+SCORER_BACKENDS = ("t5", "fake")
+ENCODER_BACKENDS = ("sentence", "openai", "fake")
+
+T = TypeVar("T")
+
+
+def _require(condition: bool, name: str, value: object, allowed: str) -> None:
+    if not condition:
+        raise ConfigError(f"{name} is {value!r}; allowed: {allowed}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractorSpec:
+    """Which language model extracts triplets, and how it reads a session.
+
+    Attributes:
+        backend: ``transformers`` (CPU fallback), ``vllm``, ``openai`` (any compatible endpoint),
+            ``fake``.
+        model: hub name, folder, ``package:smollm2``, or the endpoint's model name.
+        adapter: folder or hub name of a LoRA adapter; empty for none.
+        base_url: of the endpoint (``openai`` only); empty for the client's default.
+        api_key_env: environment variable that holds the endpoint's key; the key itself is never
+            stored.
+        window_turns: turns that one call covers, so that the prompt is paid once.
+        context_turns: preceding turns shown for reference only.
+        window_chars: the most characters of turns in one call; a longer turn is split.
+        max_triplets_per_turn: bound of the constrained output.
+        max_tokens: the most tokens of one answer.
+        batch_size: sessions per call of the stage.
+        max_concurrency: requests in flight at the endpoint (``openai`` only).
+        timeout_s: of one request at the endpoint (``openai`` only).
+        max_retries: of one request at the endpoint, with back-off (``openai`` only).
+        max_model_tokens: context length that the engine reserves (``vllm`` only).
+        quantization: ``none`` or ``nf4`` (4-bit, needs a GPU and bitsandbytes).
+    """
+
+    backend: str
+    model: str = ""
+    adapter: str = ""
+    base_url: str = ""
+    api_key_env: str = "OPENAI_API_KEY"
+    window_turns: int = 8
+    context_turns: int = 2
+    window_chars: int = 4000
+    max_triplets_per_turn: int = 4
+    max_tokens: int = 1024
+    batch_size: int = 16
+    max_concurrency: int = 8
+    timeout_s: float = 60.0
+    max_retries: int = 5
+    max_model_tokens: int = 8192
+    quantization: str = "none"
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        _require(
+            self.backend in GENERATOR_BACKENDS,
+            "extractor.backend",
+            self.backend,
+            ", ".join(GENERATOR_BACKENDS),
+        )
+        _require(
+            self.backend == "fake" or bool(self.model),
+            "extractor.model",
+            self.model,
+            "a model's name",
+        )
+        for name in (
+            "window_turns",
+            "max_triplets_per_turn",
+            "max_tokens",
+            "batch_size",
+            "max_concurrency",
+        ):
+            _require(
+                getattr(self, name) >= 1, f"extractor.{name}", getattr(self, name), "1 or more"
+            )
+        _require(
+            self.context_turns >= 0, "extractor.context_turns", self.context_turns, "0 or more"
+        )
+        _require(
+            self.window_chars >= 200, "extractor.window_chars", self.window_chars, "200 or more"
+        )
+        _require(self.max_retries >= 0, "extractor.max_retries", self.max_retries, "0 or more")
+        _require(self.timeout_s > 0, "extractor.timeout_s", self.timeout_s, "above 0 seconds")
+        _require(
+            self.quantization in ("none", "nf4"),
+            "extractor.quantization",
+            self.quantization,
+            "none, nf4",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerSpec:
+    """Which T5 summariser weighs the triplets of a session, equations (1) to (3).
+
+    Attributes:
+        backend: ``t5`` or ``fake``.
+        model: hub name or folder of a T5 or FLAN-T5 checkpoint, or ``seeded`` (random weights from
+            a seed).
+        max_source_tokens: window of triplet text that the encoder reads at once.
+        overlap_tokens: shared by two neighbouring windows of a long session.
+        max_summary_tokens: M of equation (2) at most.
+        batch_size: sessions per call of the stage.
+    """
+
+    backend: str
+    model: str = ""
+    max_source_tokens: int = 512
+    overlap_tokens: int = 128
+    max_summary_tokens: int = 64
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        _require(
+            self.backend in SCORER_BACKENDS,
+            "scorer.backend",
+            self.backend,
+            ", ".join(SCORER_BACKENDS),
+        )
+        _require(
+            self.backend == "fake" or bool(self.model), "scorer.model", self.model, "a model's name"
+        )
+        _require(
+            self.max_source_tokens >= 16,
+            "scorer.max_source_tokens",
+            self.max_source_tokens,
+            "16 or more",
+        )
+        _require(
+            0 <= self.overlap_tokens < self.max_source_tokens,
+            "scorer.overlap_tokens",
+            self.overlap_tokens,
+            f"0 to {self.max_source_tokens - 1} (below max_source_tokens)",
+        )
+        for name in ("max_summary_tokens", "batch_size"):
+            _require(getattr(self, name) >= 1, f"scorer.{name}", getattr(self, name), "1 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderSpec:
+    """Which sentence encoder makes the vectors.
+
+    Attributes:
+        backend: ``sentence`` (sentence-transformers), ``openai`` (any compatible endpoint),
+            ``fake``.
+        model: hub name, folder, ``package:minilm``, or the endpoint's model name.
+        dimension: length of a vector; checked against the model.
+        base_url: of the endpoint (``openai`` only).
+        api_key_env: environment variable that holds the endpoint's key.
+        batch_size: texts per forward pass; stages take sessions by ``stage_batch_size``.
+        stage_batch_size: sessions per call of the stage.
+        timeout_s: of one request at the endpoint (``openai`` only).
+        max_retries: of one request at the endpoint (``openai`` only).
+    """
+
+    backend: str
+    model: str = ""
+    dimension: int = 384
+    base_url: str = ""
+    api_key_env: str = "OPENAI_API_KEY"
+    batch_size: int = 32
+    stage_batch_size: int = 32
+    timeout_s: float = 60.0
+    max_retries: int = 5
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        _require(
+            self.backend in ENCODER_BACKENDS,
+            "encoder.backend",
+            self.backend,
+            ", ".join(ENCODER_BACKENDS),
+        )
+        _require(
+            self.backend == "fake" or bool(self.model),
+            "encoder.model",
+            self.model,
+            "a model's name",
+        )
+        for name in ("dimension", "batch_size", "stage_batch_size"):
+            _require(getattr(self, name) >= 1, f"encoder.{name}", getattr(self, name), "1 or more")
+        _require(self.max_retries >= 0, "encoder.max_retries", self.max_retries, "0 or more")
+        _require(self.timeout_s > 0, "encoder.timeout_s", self.timeout_s, "above 0 seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsConfig:
+    """The three models of construction, under one name."""
+
+    name: str
+    extractor: ExtractorSpec
+    scorer: ScorerSpec
+    encoder: EncoderSpec
+
+
+_MINILM = EncoderSpec(backend="sentence", model="package:minilm")
+
+SMALL_MODELS = ModelsConfig(
+    name="small",
+    extractor=ExtractorSpec(
+        backend="transformers", model="package:smollm2", max_triplets_per_turn=1
+    ),
+    scorer=ScorerSpec(backend="t5", model="seeded"),
+    encoder=_MINILM,
+)
+"""The default on a machine without a GPU: every weight comes from a package or from a seed."""
+
+PAPER_MODELS = ModelsConfig(
+    name="paper",
+    extractor=ExtractorSpec(
+        backend="vllm", model="Qwen/Qwen3-8B", max_triplets_per_turn=8, batch_size=64
+    ),
+    scorer=ScorerSpec(backend="t5", model="chanifrusydi/t5-dialogue-summarization"),
+    encoder=EncoderSpec(backend="sentence", model="sentence-transformers/all-MiniLM-L6-v2"),
+)
+"""The models of the paper; add ``adapter`` with your LoRA weights."""
+
+FAKE_MODELS = ModelsConfig(
+    name="fake",
+    extractor=ExtractorSpec(backend="fake", batch_size=64),
+    scorer=ScorerSpec(backend="fake", batch_size=64),
+    encoder=EncoderSpec(backend="fake", stage_batch_size=64),
+)
+"""Deterministic models without weights, for tests and load measurements."""
+
+MODEL_PRESETS: Mapping[str, ModelsConfig] = types.MappingProxyType(
+    {config.name: config for config in (SMALL_MODELS, PAPER_MODELS, FAKE_MODELS)}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalConfig:
+    """The numbers of retrieval; defaults are the paper's (METHOD section 2).
+
+    Attributes:
+        n_anchors: entities nearest to the query.
+        hops: edges from an anchor to a candidate, 1 or 2.
+        n_semantic: candidates kept by the coarse step.
+        k: hits.
+        similarity_share: factor of the cosine with the query.
+        weight_share: factor of the stored weight.
+        recency_share: factor of the recency.
+        decay_per_s: lambda of the recency, per second.
+    """
+
+    n_anchors: int = 5
+    hops: int = 1
+    n_semantic: int = 5
+    k: int = 3
+    similarity_share: float = 0.5
+    weight_share: float = 0.3
+    recency_share: float = 0.2
+    decay_per_s: float = 1e-7
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        for name in ("n_anchors", "n_semantic", "k"):
+            _require(
+                getattr(self, name) >= 1, f"retrieval.{name}", getattr(self, name), "1 or more"
+            )
+        _require(self.hops in (1, 2), "retrieval.hops", self.hops, "1, 2")
+        for name in ("similarity_share", "weight_share", "recency_share", "decay_per_s"):
+            _require(
+                getattr(self, name) >= 0, f"retrieval.{name}", getattr(self, name), "0 or more"
+            )
+
+    def at_k(self, k: int) -> "RetrievalConfig":
+        """The same settings with another number of hits; the coarse step keeps at least as many."""
+        return replace(self, k=k, n_semantic=max(self.n_semantic, k))
+
+
+PAPER = RetrievalConfig()
+PROFILES: Mapping[str, RetrievalConfig] = types.MappingProxyType({"paper": PAPER})
+
+
+def from_mapping(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """Build a settings dataclass from plain values, strictly.
+
+    Args:
+        kind: a dataclass of this module.
+        values: keys and values as TOML or JSON give them; nested tables for nested dataclasses.
+        where: what to name in an error, such as ``models.toml [extractor]``.
+
+    Raises:
+        ConfigError: an unknown key, a wrong type, a missing key, or a value out of range.
+    """
+    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(kind)
+    unknown = sorted(set(values) - set(fields))
+    if unknown:
+        raise ConfigError(
+            f"{where}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(fields))}."
+        )
+    made: dict[str, Any] = {}
+    for name, value in values.items():
+        hint = hints[name]
+        if dataclasses.is_dataclass(hint):
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"{where}: {name} is {value!r}; allowed: a table of settings.")
+            made[name] = from_mapping(typing.cast(type[Any], hint), value, f"{where} [{name}]")
+        else:
+            made[name] = _checked_type(value, hint, f"{where}: {name}")
+    missing = [
+        name
+        for name, f in fields.items()
+        if name not in made
+        and f.default is dataclasses.MISSING
+        and f.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise ConfigError(f"{where}: {missing[0]!r} is missing; add it.")
+    return kind(**made)
+
+
+def _checked_type(value: Any, hint: type[Any], where: str) -> Any:
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not hint:
+        raise ConfigError(f"{where} is {value!r}; allowed: a value of type {hint.__name__}.")
+    return value
+
+
+def load_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        ConfigError: it cannot be read or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}.") from error
+
+
+def load_models_config(name: str, overrides: Mapping[str, str] | None = None) -> ModelsConfig:
+    """A preset by name or a TOML file by path, with single parts overridden.
+
+    Args:
+        name: ``small``, ``paper``, ``fake``, or the path of a TOML file with the tables
+            ``[extractor]``, ``[scorer]``, ``[encoder]``; a table left out is taken from ``small``.
+        overrides: part -> a preset's name (that part of it) or ``BACKEND[:MODEL]``.
+
+    Raises:
+        ConfigError: no such preset, file, backend or key.
+    """
+    if name in MODEL_PRESETS:
+        config = MODEL_PRESETS[name]
+    elif name.endswith(".toml"):
+        base = {part: dataclasses.asdict(getattr(SMALL_MODELS, part)) for part in _PARTS}
+        values = load_toml(Path(name))
+        config = from_mapping(ModelsConfig, {"name": Path(name).stem, **base, **values}, name)
+    else:
+        allowed = ", ".join(MODEL_PRESETS)
+        raise ConfigError(f"models is {name!r}; allowed: {allowed}, or a path that ends in .toml.")
+    for part, value in (overrides or {}).items():
+        config = replace(config, **{part: _override(config, part, value)})
+    return config
+
+
+_PARTS: Mapping[str, type[Any]] = types.MappingProxyType(
+    {"extractor": ExtractorSpec, "scorer": ScorerSpec, "encoder": EncoderSpec}
+)
+
+
+def _override(config: ModelsConfig, part: str, value: str) -> Any:
+    if part not in _PARTS:
+        raise ConfigError(f"models part is {part!r}; allowed: {', '.join(_PARTS)}.")
+    if value in MODEL_PRESETS:
+        return getattr(MODEL_PRESETS[value], part)
+    backend, _, model = value.partition(":")
+    current = getattr(config, part)
+    if not model and backend != "fake":
+        model = current.model
+    return replace(current, backend=backend, model=model)

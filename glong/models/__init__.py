@@ -1,0 +1,1 @@
+"""Models behind the seams of :mod:`glong.protocols`; heavy libraries are imported only here."""

@@ -1,0 +1,106 @@
+"""A model's name -> its folder on this machine, and the identity of its weights.
+
+A name is ``package:smollm2``, a folder, or a hub name. The identity says what the weights *are*, not where they
+lie or what runs them, so that two machines or two back ends with one model share a fingerprint.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from glong.errors import ConfigError, ModelError
+from glong.ids import text_hash
+from glong.models.extras import extra
+from glong.models.smollm2 import gguf_file, gguf_sha256, smollm2_folder
+
+__all__ = ["SMOLLM2", "generator_fingerprint", "model_folder", "weights_identity"]
+
+SMOLLM2 = "package:smollm2"
+
+_HASHED_BYTES = 1 << 20
+_SETTINGS = ("config.json", "adapter_config.json", "model.safetensors.index.json")
+_WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+
+
+def model_folder(name: str) -> Path:
+    """The folder of a model or adapter; converts a package or downloads from the hub where needed.
+
+    Raises:
+        ConfigError: no such package.
+        ModelError: the hub has no such model or cannot be reached.
+    """
+    if name == SMOLLM2:
+        return smollm2_folder()
+    _check_package(name)
+    if Path(name).is_dir():
+        return Path(name)
+    with extra("models"):
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=_WANTED))
+    except (HfHubHTTPError, LocalEntryNotFoundError, ValueError, OSError) as error:
+        raise _no_model(name, error) from error
+
+
+def weights_identity(name: str) -> str:
+    """What the weights are, without loading them.
+
+    A package: the hash of its file. A folder: the hash of its settings and, of each weight file, its name,
+    its size and its first MiB; renaming the folder changes nothing. A hub name: the name and the commit.
+
+    Raises:
+        ConfigError: no such package.
+        ModelError: the hub is asked for the commit and does not answer.
+    """
+    if name == SMOLLM2:
+        return gguf_sha256(gguf_file())
+    _check_package(name)
+    return _folder_hash(Path(name)) if Path(name).is_dir() else f"{name}@{_commit(name)}"
+
+
+def generator_fingerprint(model: str, adapter: str = "", quantization: str = "none") -> str:
+    """Identity of a local language model: its weights, its adapter's, its quantization."""
+    adapted = weights_identity(adapter) if adapter else ""
+    return text_hash("generator", weights_identity(model), adapted, quantization)
+
+
+def _check_package(name: str) -> None:
+    if name.startswith("package:"):
+        raise ConfigError(f"model is {name!r}; allowed: {SMOLLM2}, a folder, or a hub name.")
+
+
+def _folder_hash(folder: Path) -> str:
+    return text_hash("folder", *_folder_parts(folder))
+
+
+def _folder_parts(folder: Path) -> Iterator[str]:
+    for name in _SETTINGS:
+        if (folder / name).is_file():
+            yield (folder / name).read_text(encoding="utf-8")
+    for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
+        with path.open("rb") as file:
+            yield f"{path.name} {path.stat().st_size} {file.read(_HASHED_BYTES).hex()}"
+
+
+def _commit(name: str) -> str:
+    """The commit of a hub model: the cached one, else the hub's newest."""
+    with extra("models"):
+        from huggingface_hub import model_info, try_to_load_from_cache
+        from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    for settings in _SETTINGS[:2]:
+        cached = try_to_load_from_cache(name, settings)
+        if isinstance(cached, str):
+            return Path(cached).parent.name
+    try:
+        return model_info(name).sha or ""
+    except (HfHubHTTPError, OfflineModeIsEnabled, ValueError, OSError) as error:
+        raise _no_model(name, error) from error
+
+
+def _no_model(name: str, error: Exception) -> ModelError:
+    return ModelError(
+        f"model {name!r} is neither a folder here nor found on the hub: {error}".splitlines()[0],
+        hint="Check the name; without a network give the path of a folder that has the weights.",
+    )

@@ -1,0 +1,90 @@
+"""Retrieval as the paper describes it (METHOD section 2): anchors, expansion, coarse, fine.
+
+Vectorised over the frozen graph. ``now_s`` is an argument, an age below 0 counts as 0, an edge
+whose time is unknown has recency 0, and ties go to the edge that stands first in the graph.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glong.config import RetrievalConfig
+from glong.graph import MemoryGraph
+
+__all__ = ["Scored", "anchors", "expand", "retrieve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One edge with the combined score and its parts, before their factors."""
+
+    edge: int
+    score: float
+    similarity: float
+    weight: float
+    recency: float
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Part name -> value."""
+        return {"similarity": self.similarity, "weight": self.weight, "recency": self.recency}
+
+
+def _best(values: NDArray[np.floating], n: int) -> NDArray[np.intp]:
+    """Positions of the ``n`` largest values, best first, ties in order of position."""
+    return np.argsort(-values, kind="stable")[:n]
+
+
+def anchors(graph: MemoryGraph, query_vector: NDArray[np.float32], n: int) -> NDArray[np.intp]:
+    """The ``n`` entities with the highest cosine to the query."""
+    return _best(graph.entity_vectors @ query_vector, n)
+
+
+def expand(graph: MemoryGraph, entities: NDArray[np.intp], hops: int) -> NDArray[np.intp]:
+    """All edges within ``hops`` of the entities, both directions, each once, in order."""
+    edges = graph.incident(entities)
+    for _ in range(hops - 1):
+        reached = np.union1d(graph.heads[edges], graph.tails[edges])
+        edges = graph.incident(reached)
+    return np.unique(edges)
+
+
+def retrieve(
+    graph: MemoryGraph, query_vector: NDArray[np.float32], config: RetrievalConfig, now_s: float
+) -> list[Scored]:
+    """The ``config.k`` best edges, best first.
+
+    Args:
+        graph: one memory.
+        query_vector: shape (dimension,), unit length.
+        config: the numbers; :data:`glong.config.PAPER` are the paper's.
+        now_s: the time of the query, seconds since 1970 UTC.
+
+    Returns:
+        At most k edges; fewer where the graph has fewer in reach.
+    """
+    candidates = expand(graph, anchors(graph, query_vector, config.n_anchors), config.hops)
+    similarity = graph.edge_vectors[candidates] @ query_vector
+    coarse = _best(similarity, config.n_semantic)
+    edges, similarity = candidates[coarse], similarity[coarse]
+    age_s = np.maximum(0.0, now_s - graph.accessed_s[edges])
+    recency = np.nan_to_num(np.exp(-config.decay_per_s * age_s), nan=0.0)
+    weight = graph.weights[edges]
+    score = (
+        config.similarity_share * similarity
+        + config.weight_share * weight
+        + config.recency_share * recency
+    )
+    # An equal score goes to the earlier edge, not to the nearer one, so that order is defined.
+    best = np.lexsort((edges, -score))[: config.k]
+    return [
+        Scored(
+            int(edges[i]),
+            float(score[i]),
+            float(similarity[i]),
+            float(weight[i]),
+            float(recency[i]),
+        )
+        for i in best
+    ]

@@ -1,0 +1,110 @@
+"""Compaction on demand: rows that no reader can see are deleted, files merged, old versions dropped.
+
+Safe beside readers and writers as long as ``grace`` is longer than any read and any wave takes; with writers
+running, work on ``sessions`` may end in a conflict. Nothing here purges a person's data for good.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from glong.store.layout import Layout, translated
+from glong.store.reading import Named, Scope, read_named
+from glong.store.upkeep import Upkeep, carry_out, commit_time, measure
+from glong.tables import DATA_TABLES
+
+__all__ = ["Compaction", "compact", "deletions"]
+
+PAIRS_A_DELETE = 1_000
+"""(session, batch) pairs in one predicate: 36 KB of text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What a compaction did.
+
+    Attributes:
+        garbage_rows: table name -> rows deleted because no manifest row named them.
+        fragments_before: table name -> number of data fragments.
+        fragments_after: table name -> number of data fragments.
+    """
+
+    garbage_rows: Mapping[str, int]
+    fragments_before: Mapping[str, int]
+    fragments_after: Mapping[str, int]
+
+
+def compact(layout: Layout, *, now: datetime, grace: timedelta) -> Compaction:
+    """Delete garbage, merge files, bring indexes up to date, drop old versions.
+
+    Args:
+        layout: the store.
+        now: the present, aware.
+        grace: rows and versions younger than this are left alone.
+
+    Raises:
+        ConflictError: a writer was faster; run it again when builds have ended.
+        StoreError: the store cannot be read or written.
+    """
+    before = {table: measure(layout, table).fragments for table in layout.tables}
+    garbage = {table: _delete_garbage(layout, table, now - grace) for table in DATA_TABLES}
+    for table in layout.tables:
+        for work in Upkeep:
+            carry_out(layout, table, work, older_than=grace)
+    after = {table: measure(layout, table).fragments for table in layout.tables}
+    return Compaction(garbage, before, after)
+
+
+def _delete_garbage(layout: Layout, table: str, cutoff: datetime) -> int:
+    """Delete rows that were there at ``cutoff`` and visible neither then nor now; returns how many.
+
+    Then: a reader may still hold that version of ``sessions``. There at ``cutoff``: a younger row may belong
+    to a wave whose manifest is yet to come.
+    """
+    old = _version_at(layout.dataset(table), cutoff)
+    old_sessions = _version_at(layout.dataset("sessions"), cutoff)
+    if old is None or old_sessions is None:
+        return 0
+    named = [read_named(layout, Scope(), version) for version in (old_sessions, None)]
+    pairs = _unnamed_pairs(layout.dataset(table, old), table, named)
+    deleted = 0
+    for predicate in deletions(pairs):
+        with translated(f"delete garbage from {table} of {layout.uri}"):
+            deleted += layout.dataset(table).delete(predicate)["num_deleted_rows"]
+    return deleted
+
+
+def _version_at(dataset: lance.LanceDataset, cutoff: datetime) -> int | None:
+    """The latest version committed by then."""
+    old = [v["version"] for v in dataset.versions() if commit_time(v) <= cutoff]
+    return max(map(int, old), default=None)
+
+
+def _unnamed_pairs(
+    dataset: lance.LanceDataset, table: str, named: list[Named]
+) -> set[tuple[str, str]]:
+    """(session key, batch id) of the rows that none of the manifests names."""
+    pairs: set[tuple[str, str]] = set()
+    for batch in dataset.to_batches(columns=["session_key", "batch_id"]):
+        mask = pa.repeat(False, batch.num_rows)
+        for manifest in named:
+            mask = pc.or_(mask, manifest.mask(table, batch))
+        unseen = batch.filter(pc.invert(mask))
+        pairs.update(zip(*(column.to_pylist() for column in unseen.columns), strict=True))
+    return pairs
+
+
+def deletions(pairs: set[tuple[str, str]]) -> Iterator[str]:
+    """Predicates that together match exactly the rows of the (session key, batch id) pairs."""
+    sessions = defaultdict(list)
+    for session_key, batch_id in sorted(pairs):
+        sessions[batch_id].append(session_key)
+    for batch_id, keys in sessions.items():
+        for start in range(0, len(keys), PAIRS_A_DELETE):
+            listed = ", ".join(f"'{key}'" for key in keys[start : start + PAIRS_A_DELETE])
+            yield f"batch_id = '{batch_id}' AND session_key IN ({listed})"

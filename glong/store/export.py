@@ -1,0 +1,111 @@
+"""A store as text: one ``TABLE.jsonl`` a table, visible rows only, the same bytes for the same content.
+
+Keys are sorted, rows are sorted by id, times are RFC 3339 in UTC. Only the columns of
+:data:`glong.tables.VARYING_COLUMNS` differ between two stores that were built from one input.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from glong.store.layout import Layout, translated
+from glong.store.reading import Named, Scope, read_named
+from glong.store.waves import first_of_each
+
+__all__ = ["export_tables"]
+
+ROWS_AT_ONCE = 10_000
+"""Read and turned into text at a time."""
+ORDER = {
+    "turns": ("turn_id",),
+    "entities": ("session_key", "entity_id"),
+    "edges": ("edge_id",),
+    "failures": ("failure_id",),
+    "accesses": ("dialogue_key", "edge_id", "accessed_at"),
+    "forgotten": ("tenant", "scope", "key", "forgotten_at"),
+    "sessions": ("session_key",),
+}
+"""The columns that rows of each table are sorted by."""
+
+
+def export_tables(
+    layout: Layout, out_dir: Path, *, tenant: str | None = None, with_vectors: bool = False
+) -> dict[str, int]:
+    """Write ``out_dir/TABLE.jsonl`` for every table.
+
+    Args:
+        layout: the store.
+        out_dir: made if missing; files of these names are replaced once each is complete.
+        tenant: only its rows; ``None`` for all.
+        with_vectors: write vectors too, as lists of numbers.
+
+    Returns:
+        Table name -> rows written.
+
+    Raises:
+        StoreError: the store cannot be read.
+        OSError: a file cannot be written.
+    """
+    out_dir.mkdir(parents=True, exist_ok=True)
+    sessions = layout.dataset("sessions")
+    named = read_named(layout, Scope(tenant), sessions.version)
+    written = {}
+    for table in layout.tables:
+        dataset = sessions if table == "sessions" else layout.dataset(table)
+        with translated(f"read table {table} of {layout.uri}"):
+            places = _sorted_places(dataset, table, Scope(tenant), named)
+        columns = [n for n in dataset.schema.names if with_vectors or n != "vector"]
+        unfinished = out_dir / f"{table}.jsonl.tmp"
+        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(_lines(dataset, places, sorted(columns)))
+        unfinished.replace(out_dir / f"{table}.jsonl")
+        written[table] = len(places)
+    return written
+
+
+def _sorted_places(
+    dataset: lance.LanceDataset, table: str, scope: Scope, named: Named
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Positions in the table of the rows to write, in the order to write them."""
+    columns = [*ORDER[table], "session_key", "batch_id", "tenant"]
+    columns = [name for name in dict.fromkeys(columns) if name in dataset.schema.names]
+    batches, start = [], 0
+    # Unfiltered, so that the count of rows gives positions; the filter is applied here.
+    for batch in dataset.to_batches(columns=columns, scan_in_order=True):
+        place = pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64))
+        start += batch.num_rows
+        keep = named.mask(table, batch)
+        if scope.tenant is not None:
+            keep = pc.and_(keep, pc.equal(batch.column("tenant"), scope.tenant))
+        batches.append(batch.append_column("place", place).filter(keep))
+    if not batches:
+        return np.empty(0, dtype=np.int64)
+    rows = pa.Table.from_batches(batches)
+    if table == "failures":
+        rows = first_of_each(rows, "failure_id")
+    rows = rows.sort_by([(name, "ascending") for name in ORDER[table]])
+    return np.asarray(rows.column("place").to_numpy(), dtype=np.int64)
+
+
+def _lines(
+    dataset: lance.LanceDataset,
+    places: np.ndarray[tuple[int], np.dtype[np.int64]],
+    columns: list[str],
+) -> Iterator[str]:
+    for start in range(0, len(places), ROWS_AT_ONCE):
+        rows = dataset.take(places[start : start + ROWS_AT_ONCE].tolist(), columns=columns)
+        for row in rows.to_pylist():
+            yield json.dumps(row, ensure_ascii=False, sort_keys=True, default=_rfc3339) + "\n"
+
+
+def _rfc3339(value: object) -> str:
+    """Times as JSON; anything else is a bug."""
+    if not isinstance(value, datetime):
+        raise TypeError(f"{value!r} has no JSON form.")
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,175 @@
+"""Build memories from dialogues in bulk: ``python jobs/build_memory.py --input FILE --store DIR``.
+
+Reads dialogues, extracts triplets, weighs and embeds them on Ray's workers, and commits them to a
+Lance store in waves. A job that is stopped anywhere and run again ends with the same visible
+tables.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import ray
+from glong.models.load import ModelsIdentity, identify_models
+
+from glong._version import __version__
+from glong.config import ModelsConfig
+from glong.errors import ConfigError, GlongError, SchemaError, SourceError
+from glong.planning import KNOWN_COLUMNS, Rebuild
+from glong.prompts import EXTRACTION_PROMPT_VERSION
+from glong.store import Store, StoreMeta
+from jobs.options import Job, check, parser
+from jobs.pipeline import Fragments, build_dataset, read_sessions
+from jobs.progress import Progress, say
+from jobs.resources import READ_CPUS, plan_resources
+from jobs.stages import ReadPlan, split_events
+from jobs.summary import Tally, describe, summarise
+from jobs.waves import WaveLoop
+
+__all__ = ["main"]
+
+DONE, ABOVE_LIMIT, BAD_USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
+STAYS = "what was committed stays. Run the same command again to go on."
+FRAGMENT_SESSIONS = 512
+"""Sessions whose rows a worker writes to one file a table; fewer make many small files."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    args = parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        job = check(args)
+        numbers = run(job)
+    except (ConfigError, SourceError, SchemaError) as error:
+        say(f"error: {error}")
+        return BAD_USAGE
+    except GlongError as error:
+        say(f"error: {error}\nStopped; {STAYS}")
+        return STOPPED
+    except KeyboardInterrupt:
+        say(f"Interrupted; {STAYS}")
+        return INTERRUPTED
+    finally:
+        ray.shutdown()
+    say(describe(numbers))
+    if args.summary:
+        Path(args.summary).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+    return ABOVE_LIMIT if numbers["failure_rate"] > args.max_failure_rate else DONE
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    """``ray job stop`` and process managers send SIGTERM: end as after Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Build what is pending; returns the summary.
+
+    Raises:
+        ConfigError, SchemaError: the models cannot be loaded, or the store is of other models.
+        StoreError, ModelError: stopped in the middle; what was committed stays.
+    """
+    began_s = time.monotonic()
+    _connect()
+    identity = _identify(job.models)
+    store = Store.create_or_open(
+        job.args.store,
+        StoreMeta(
+            encoder=identity.fingerprints.encoder,
+            dimension=identity.dimension,
+            prompt_version=EXTRACTION_PROMPT_VERSION,
+            glong_version=__version__,
+        ),
+    )
+    read = ReadPlan(
+        tenant=job.args.tenant,
+        format_name=job.args.format,
+        rebuild=job.rebuild,
+        limit=job.args.limit,
+        fingerprints=identity.fingerprints,
+        manifest=ray.put(store.manifest(job.args.tenant, columns=list(KNOWN_COLUMNS))),
+        forgotten=frozenset(store.forgotten_keys(job.args.tenant)),
+    )
+    try:
+        tally = _plan_only(job, read) if job.args.dry_run else _build(job, read, store)
+    except ray.exceptions.RayError as error:
+        raise _ours(error) from error
+    return summarise(tally, identity.fingerprints, store.version, time.monotonic() - began_s)
+
+
+def _connect() -> None:
+    """Join the cluster of ``RAY_ADDRESS`` (a submitted job has it), else start Ray here."""
+    address = os.environ.get("RAY_ADDRESS")
+    if not address:
+        say("Starting Ray on this machine (set RAY_ADDRESS to use a cluster) ...")
+    ray.init(
+        address=address or "local",
+        include_dashboard=None if address else False,
+        log_to_driver=False,
+        logging_level="warning",
+    )
+
+
+def _identify(models: ModelsConfig) -> ModelsIdentity:
+    """Fingerprints of the models, from a worker, so that the driver never loads a model.
+
+    It also fills the caches that the stages then share (a converted checkpoint, say).
+    """
+    probe = ray.remote(num_cpus=READ_CPUS, max_calls=1)(identify_models)
+    try:
+        return ray.get(probe.remote(models))
+    except ray.exceptions.RayError as error:
+        raise _ours(error) from error
+
+
+def _ours(error: ray.exceptions.RayError) -> Exception:
+    """Our own error that a worker raised, or Ray's where it is not ours."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, GlongError):
+            return cause
+        cause = getattr(cause, "cause", None) or cause.__cause__
+    return error
+
+
+def _build(job: Job, read: ReadPlan, store: Store) -> Tally:
+    args = job.args
+    plan = plan_resources(job.models, ray.cluster_resources(), job.actors)
+    size = min(args.wave_size, FRAGMENT_SESSIONS)
+    fragments = Fragments(store.uri, size) if _workers_write(args.writer) else None
+    blocks = build_dataset(job.paths, read, job.models, plan, fragments)
+    replace = job.rebuild is Rebuild.ALL
+    loop = WaveLoop(store, args.tenant, args.wave_size, args.wave_seconds, replace)
+    with Progress("build") as progress:
+        for n in loop.run(blocks.iter_batches(batch_size=None, batch_format="pyarrow")):
+            progress.advance(n, f"{loop.tally.waves} waves committed")
+    return loop.tally
+
+
+def _workers_write(writer: str) -> bool:
+    """On one node the driver writes (fewer, larger files); on several only metadata travels."""
+    n_nodes = sum(1 for node in ray.nodes() if node["Alive"])
+    return writer == "workers" or (writer == "auto" and n_nodes > 1)
+
+
+def _plan_only(job: Job, read: ReadPlan) -> Tally:
+    tally = Tally()
+    with Progress("plan") as progress:
+        sessions = read_sessions(job.paths, read)
+        for block in sessions.iter_batches(batch_size=None, batch_format="pyarrow"):
+            rows, events = split_events(block)
+            for event in events:
+                tally.add(event)
+            progress.advance(rows.num_rows, "nothing is built")
+    return tally
+
+
+if __name__ == "__main__":
+    sys.exit(main())

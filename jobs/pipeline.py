@@ -1,0 +1,95 @@
+"""The composition: files -> sessions -> triplets -> weights -> rows, streaming over Ray."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ray
+import ray.data
+
+from glong.config import ModelsConfig
+from jobs.resources import READ_CPUS, Plan, StageResources
+from jobs.stages import EmbedStage, ExtractStage, ReadPlan, WeighStage, WriteStage, read_files
+
+__all__ = ["Fragments", "build_dataset", "read_sessions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fragments:
+    """Ask the workers to write the rows: into which store, how many sessions a file."""
+
+    store_uri: str
+    sessions: int
+
+
+def read_sessions(paths: Sequence[str], read: ReadPlan) -> ray.data.Dataset:
+    """Every pending session of the files, with events; nothing runs until it is iterated."""
+    _configure()
+    # `--limit` counts sessions over all files in order: one task then reads them all.
+    groups = [list(paths)] if read.limit else [[path] for path in paths]
+    files = ray.data.from_items(
+        [{"paths": json.dumps(group)} for group in groups], override_num_blocks=len(groups)
+    )
+    return files.map_batches(
+        read_files,
+        batch_size=1,
+        batch_format="pyarrow",
+        fn_kwargs={"plan": read},
+        num_cpus=READ_CPUS,
+    )
+
+
+def build_dataset(
+    paths: Sequence[str],
+    read: ReadPlan,
+    models: ModelsConfig,
+    plan: Plan,
+    fragments: Fragments | None = None,
+) -> ray.data.Dataset:
+    """Every pending session as built rows with events; nothing runs until it is iterated."""
+    rows = read_sessions(paths, read)
+    rows = rows.repartition(target_num_rows_per_block=plan.extract.batch_size)
+    rows = _map(rows, ExtractStage, models.extractor, plan.extract)
+    rows = _map(rows, WeighStage, models.scorer, plan.weigh)
+    rows = _map(rows, EmbedStage, models.encoder, plan.embed)
+    if fragments is None:
+        return rows
+    return rows.map_batches(
+        WriteStage,
+        fn_constructor_args=(fragments.store_uri,),
+        batch_size=fragments.sessions,
+        batch_format="pyarrow",
+        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=plan.embed.max_actors),
+        num_cpus=READ_CPUS,
+    )
+
+
+def _map(
+    rows: ray.data.Dataset, stage: type, spec: object, resources: StageResources
+) -> ray.data.Dataset:
+    return rows.map_batches(
+        stage,
+        fn_constructor_args=(spec, resources.n_gpus),
+        batch_size=resources.batch_size,
+        batch_format="pyarrow",
+        compute=ray.data.ActorPoolStrategy(
+            min_size=resources.min_actors, max_size=resources.max_actors
+        ),
+        num_cpus=resources.n_cpus,
+        num_gpus=resources.n_gpus,
+        resources=dict(resources.custom),
+        runtime_env={"env_vars": _thread_variables(resources.n_threads)},
+    )
+
+
+def _thread_variables(n_threads: int) -> dict[str, str]:
+    # Spinning threads of several actors on the same cores double the cost of all of them.
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(n_threads)) | {"OMP_WAIT_POLICY": "passive"}
+
+
+def _configure() -> None:
+    """Settings of Ray Data for this driver: our own progress, small blocks in flight."""
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.target_max_block_size = 16 * 1024 * 1024

@@ -1,0 +1,139 @@
+"""The driver's end of a build: blocks come in, waves go to the store, everything is counted.
+
+The driver holds one wave at most. A wave closes at the first block boundary after ``wave_size``
+sessions or ``wave_seconds``: that much work, at most, a crash costs.
+"""
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from glong import ids
+from glong.store import FragmentBatch, Store, Wave
+from glong.tables import built_schema, failure_struct, record_failures_to
+from glong.types import Failure
+from jobs.stages import count_rows, decode_fragments, split_events
+from jobs.summary import Tally
+
+__all__ = ["WaveLoop"]
+
+
+@dataclass(slots=True)
+class WaveLoop:
+    """Takes blocks, commits waves.
+
+    Attributes:
+        store: where to.
+        tenant: whose failures of reading these are.
+        wave_size: sessions after which a wave closes.
+        wave_seconds: seconds after which a wave closes.
+        replace: write over sessions that are the same (``--rebuild all``).
+        tally: the counts, updated as blocks come.
+    """
+
+    store: Store
+    tenant: str
+    wave_size: int
+    wave_seconds: float
+    replace: bool
+    tally: Tally = field(default_factory=Tally)
+    _rows: list[pa.Table] = field(default_factory=list)
+    _failures: list[dict[str, Any]] = field(default_factory=list)
+    _fragments: list[FragmentBatch] = field(default_factory=list)
+    _contents: dict[str, str] = field(default_factory=dict)
+    _n_sessions: int = 0
+
+    def run(self, blocks: Iterable[pa.Table]) -> Iterator[int]:
+        """Consume all blocks; yields the number of sessions of each as it is taken in."""
+        opened_s = time.monotonic()
+        for block in blocks:
+            n = self._take(block)
+            yield n
+            if (
+                self._n_sessions >= self.wave_size
+                or time.monotonic() - opened_s >= self.wave_seconds
+            ):
+                self._close()
+                opened_s = time.monotonic()
+        self._close()
+
+    def _take(self, block: pa.Table) -> int:
+        rows, events = split_events(block)
+        n = 0
+        for event in events:
+            if "counts" in event:
+                n += self._take_fragments(event)
+                continue
+            self.tally.add(event)
+            if "failure" in event:
+                self._failures.append(event["failure"])
+        if rows.num_rows:
+            fresh = rows.filter(self._first_of_run(rows))
+            self._rows.append(fresh)
+            self.tally.add_counts(count_rows(fresh))
+            n += rows.num_rows
+        self._n_sessions += n
+        return n
+
+    def _take_fragments(self, event: dict[str, Any]) -> int:
+        """What a worker wrote: its rows stay garbage for a session that the run had before."""
+        batch = decode_fragments(event["batch"])
+        mask = self._first_of_run(batch.manifest)
+        kept = batch.manifest.filter(mask)
+        self._fragments.append(FragmentBatch(kept, batch.failures, batch.fragments))
+        self.tally.add_counts(event["counts"])
+        return sum(event["counts"]["sessions"].values())
+
+    def _first_of_run(self, rows: pa.Table) -> pa.BooleanArray:
+        """Which rows name a session that this run did not have yet.
+
+        Sources settle repeats within a file; this settles one session id in several files. Other
+        content under the id is a failure: which of the two is right cannot be known here.
+        """
+        columns = ["session_key", "content_hash", "dialogue_id", "session_id"]
+        mask = []
+        for row in rows.select(columns).to_pylist():
+            first = row["session_key"] not in self._contents
+            content = self._contents.setdefault(row["session_key"], row["content_hash"])
+            mask.append(first)
+            if not first and content == row["content_hash"]:
+                self.tally.reader["duplicates"] += 1
+            elif not first:
+                self._conflict(row["dialogue_id"], row["session_id"])
+        return pa.array(mask, pa.bool_())
+
+    def _conflict(self, dialogue_id: str, session_id: str) -> None:
+        message = (
+            f"Session {session_id!r} of dialogue {dialogue_id!r} stands in two input files with"
+            " different content; allowed: one content for an id. The first one met was kept; give"
+            " the other another id."
+        )
+        failure = Failure(stage="read", kind="conflicting_session", message=message)
+        row = failure_struct(failure, ids.failure_id("", failure))
+        self._failures.append(row)
+        self.tally.add({"failure": row})
+
+    def _close(self) -> None:
+        """Commit what is held, data before manifest, then let upkeep that is due run."""
+        if not (self._rows or self._fragments or self._failures):
+            return
+        began_s = time.perf_counter()
+        batch_id, built_at = uuid.uuid4().hex, datetime.now(UTC)
+        failures = record_failures_to(self._failures, self.tenant, batch_id)
+        if self._fragments:
+            self.store.commit_fragments(self._fragments, failures, replace=self.replace)
+        else:
+            built = pa.concat_tables(self._rows) if self._rows else self._none()
+            self.store.append_wave(Wave(batch_id, built_at, built, failures, self.replace))
+        self.store.routine()
+        self._rows, self._failures, self._fragments, self._n_sessions = [], [], [], 0
+        self.tally.waves += 1
+        self.tally.seconds["write"] += time.perf_counter() - began_s
+
+    def _none(self) -> pa.Table:
+        return built_schema(self.store.meta.dimension).empty_table()
