@@ -1,11 +1,11 @@
 """One dialogue's memory as frozen arrays: entities, edges, turns, and who touches whom.
 
-Built once from the rows of a store (:func:`glong.store.read_graph`) or by hand in a test, then only read:
-arrays are set read-only, so retrieval cannot change a graph that other requests share. Knows nothing of
-stores, Arrow or models.
+Built once from the rows of a store (:func:`glong.store.read_graph`) or by hand in a test, then only
+read: arrays are set read-only, so retrieval cannot change a graph that other requests share. Knows
+nothing of stores, Arrow or models.
 
-Shapes: N entities, E edges, T turns, d the encoder's dimension. Times are seconds since 1970 UTC as float64,
-NaN where the data has none.
+Shapes: N entities, E edges, T turns, d the encoder's dimension. Times are seconds since 1970 UTC as
+float64, NaN where the data has none.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ class MemoryGraph:
         turn_texts: T texts.
         turn_times_s: float64 (T,), the turn's time, else its session's start.
         turn_vectors: float32 (T, d), unit length.
-        offsets: int64 (N + 1,), CSR: entity i touches ``incident_edges[offsets[i]:offsets[i + 1]]``.
+        offsets: int64 (N + 1,), CSR: entity i has ``incident_edges[offsets[i]:offsets[i + 1]]``.
         incident_edges: int32, edge indices by entity, in and out, ascending; a self-loop once.
 
     Raises:
@@ -91,14 +91,13 @@ class MemoryGraph:
         _check_lengths(
             "entity", self.n_entities, self.entity_names, self.entity_aliases, self.entity_vectors
         )
-        _check_lengths(
-            "edge", self.n_edges, self.heads, self.tails, self.subjects, self.relations, self.objects,
-            self.edge_vectors, self.weights, self.scores, self.created_s, self.accessed_s, self.edge_turn,
-        )  # fmt: skip
-        _check_lengths(
-            "turn", self.n_turns, self.turn_session_ids, self.turn_indices, self.turn_speakers,
-            self.turn_texts, self.turn_times_s, self.turn_vectors,
-        )  # fmt: skip
+        names = (self.subjects, self.relations, self.objects)
+        times = (self.created_s, self.accessed_s)
+        ends = (self.heads, self.tails, self.edge_turn)
+        values = (self.edge_vectors, self.weights, self.scores)
+        _check_lengths("edge", self.n_edges, *names, *times, *ends, *values)
+        speech = (self.turn_speakers, self.turn_texts, self.turn_times_s, self.turn_vectors)
+        _check_lengths("turn", self.n_turns, self.turn_session_ids, self.turn_indices, *speech)
         _check_range("heads", self.heads, self.n_entities)
         _check_range("tails", self.tails, self.n_entities)
         _check_range("edge_turn", self.edge_turn, self.n_turns)
@@ -175,8 +174,8 @@ class MemoryGraph:
     def to_networkx(self) -> "nx.MultiDiGraph[str]":
         """The same graph for networkx: nodes by entity id, parallel edges kept, keyed by edge id.
 
-        Nodes carry ``name`` and ``aliases``; edges ``relation``, ``weight``, ``created_at`` and ``accessed_at``
-        (aware datetimes, or ``None`` where the data has no time).
+        Nodes carry ``name`` and ``aliases``; edges ``relation``, ``weight``, ``created_at`` and
+        ``accessed_at`` (aware datetimes, or ``None`` where the data has no time).
         """
         import networkx as nx
 

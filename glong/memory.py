@@ -28,6 +28,7 @@ from glong.planning import KNOWN_COLUMNS, Planner, Rebuild, known_sessions
 from glong.prompts import EXTRACTION_PROMPT_VERSION
 from glong.retrieval import Scored, retrieve
 from glong.sources import native
+from glong.sources.records import Found
 from glong.store import Store, StoreMeta, Wave
 from glong.tables import failure_struct, record_failures_to
 from glong.types import Edge, Failure, Hit, Place, Retrieval, Session, Turn
@@ -131,11 +132,14 @@ class Memory:
             "started_at": started.isoformat() if isinstance(started, datetime) else started,
             "turns": [dict(turn) for turn in turns],
         }
-        parsed = list(native.sessions({"dialogue_id": dialogue_id, "sessions": [session]}, Place()))
-        for item in parsed:
+        record = {"dialogue_id": dialogue_id, "sessions": [session]}
+        found = []
+        for item in native.sessions(record, Place()):
             if isinstance(item, Failure):
-                raise SourceError(f"{item.place.field}: {item.message}")
-        return self.build(parsed)
+                raise SourceError(item.message)
+            if isinstance(item, Found):
+                found.append(item.session)
+        return self.build(found)
 
     def build(
         self,

@@ -27,7 +27,7 @@ from glong.store import Store, StoreMeta
 from jobs.options import Job, check, parser
 from jobs.pipeline import Fragments, build_dataset, read_sessions
 from jobs.progress import Progress, say
-from jobs.resources import READ_CPUS, plan_resources
+from jobs.resources import MIN_CPUS, plan_resources
 from jobs.stages import ReadPlan, split_events
 from jobs.summary import Tally, describe, summarise
 from jobs.waves import WaveLoop
@@ -111,6 +111,7 @@ def _connect() -> None:
         say("Starting Ray on this machine (set RAY_ADDRESS to use a cluster) ...")
     ray.init(
         address=address or "local",
+        num_cpus=None if address else max(int(MIN_CPUS), os.cpu_count() or 1),
         include_dashboard=None if address else False,
         log_to_driver=False,
         logging_level="warning",
@@ -122,7 +123,7 @@ def _identify(models: ModelsConfig) -> ModelsIdentity:
 
     It also fills the caches that the stages then share (a converted checkpoint, say).
     """
-    probe = ray.remote(num_cpus=READ_CPUS, max_calls=1)(identify_models)
+    probe = ray.remote(num_cpus=1, max_calls=1)(identify_models)
     try:
         return ray.get(probe.remote(models))
     except ray.exceptions.RayError as error:
@@ -141,7 +142,7 @@ def _ours(error: ray.exceptions.RayError) -> Exception:
 
 def _build(job: Job, read: ReadPlan, store: Store) -> Tally:
     args = job.args
-    plan = plan_resources(job.models, ray.cluster_resources(), job.actors)
+    plan = plan_resources(job.models, _cluster_resources(), job.actors)
     size = min(args.wave_size, FRAGMENT_SESSIONS)
     fragments = Fragments(store.uri, size) if _workers_write(args.writer) else None
     blocks = build_dataset(job.paths, read, job.models, plan, fragments)
@@ -151,6 +152,13 @@ def _build(job: Job, read: ReadPlan, store: Store) -> Tally:
         for n in loop.run(blocks.iter_batches(batch_size=None, batch_format="pyarrow")):
             progress.advance(n, f"{loop.tally.waves} waves committed")
     return loop.tally
+
+
+def _cluster_resources() -> dict[str, float]:
+    """What the cluster has now, or could have: with autoscaling from zero nodes are not there yet."""
+    present = dict(ray.cluster_resources())
+    possible = ray._private.state.state.get_max_resources_from_cluster_config() or {}
+    return {name: max(present.get(name, 0), possible.get(name, 0)) for name in present | possible}
 
 
 def _workers_write(writer: str) -> bool:

@@ -8,7 +8,7 @@ import ray
 import ray.data
 
 from glong.config import ModelsConfig
-from jobs.resources import READ_CPUS, Plan, StageResources
+from jobs.resources import WRITE_CPUS, Plan, StageResources
 from jobs.stages import EmbedStage, ExtractStage, ReadPlan, WeighStage, WriteStage, read_files
 
 __all__ = ["Fragments", "build_dataset", "read_sessions"]
@@ -35,7 +35,6 @@ def read_sessions(paths: Sequence[str], read: ReadPlan) -> ray.data.Dataset:
         batch_size=1,
         batch_format="pyarrow",
         fn_kwargs={"plan": read},
-        num_cpus=READ_CPUS,
     )
 
 
@@ -48,6 +47,7 @@ def build_dataset(
 ) -> ray.data.Dataset:
     """Every pending session as built rows with events; nothing runs until it is iterated."""
     rows = read_sessions(paths, read)
+    # Small blocks, so that actors share the work and a wave closes in time.
     rows = rows.repartition(target_num_rows_per_block=plan.extract.batch_size)
     rows = _map(rows, ExtractStage, models.extractor, plan.extract)
     rows = _map(rows, WeighStage, models.scorer, plan.weigh)
@@ -60,7 +60,7 @@ def build_dataset(
         batch_size=fragments.sessions,
         batch_format="pyarrow",
         compute=ray.data.ActorPoolStrategy(min_size=1, max_size=plan.embed.max_actors),
-        num_cpus=READ_CPUS,
+        num_cpus=WRITE_CPUS,
     )
 
 

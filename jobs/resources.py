@@ -8,15 +8,30 @@ the reading tasks (without it the pipeline waits for ever); on a cluster each st
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import floor
 
 from glong.config import ModelsConfig
 from glong.errors import ConfigError
 
-__all__ = ["CUSTOM_RESOURCES", "Plan", "StageResources", "parse_actors", "plan_resources"]
+__all__ = [
+    "CUSTOM_RESOURCES",
+    "MIN_CPUS",
+    "READ_CPUS",
+    "WRITE_CPUS",
+    "Plan",
+    "StageResources",
+    "parse_actors",
+    "plan_resources",
+]
 
 CUSTOM_RESOURCES = {"extract": "glong_extract", "weigh": "glong_weigh", "embed": "glong_embed"}
-READ_CPUS = 0.25
-"""CPU share of one reading or writing task: they mostly wait for bytes."""
+READ_CPUS = 1.0
+"""Of a reading task. Not a choice: Ray Data fuses reading with the cut into small blocks only where
+both have its default, and an unfused cut would ask for a CPU of its own."""
+WRITE_CPUS = 0.1
+"""Of a writing actor: it mostly waits for the disk."""
+MIN_CPUS = 2.0
+"""Below it the stages of a build do not fit beside each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +93,21 @@ def plan_resources(
 
     Args:
         config: the models; their back ends tell which stage profits from a GPU.
-        cluster: as ``ray.cluster_resources()`` gives it: ``CPU``, ``GPU`` and custom resources.
+        cluster: what there is, or what autoscaling can bring: ``CPU``, ``GPU``, custom resources.
         actors: stage -> (min, max) actors, where the user says so.
+
+    Raises:
+        ConfigError: the cluster is too small to run all stages at once.
     """
-    n_cpus, n_gpus = cluster.get("CPU", 1.0), cluster.get("GPU", 0.0)
-    # A third of the CPUs at most for each model stage, so that one reading task always finds room.
-    share = min(1.0, (n_cpus - READ_CPUS) / 3)
+    n_cpus, n_gpus = cluster.get("CPU", 0.0), cluster.get("GPU", 0.0)
+    if n_cpus < MIN_CPUS:
+        raise ConfigError(
+            f"The cluster offers {n_cpus:g} CPUs; allowed: {MIN_CPUS:g} or more. Add a node, or start"
+            f" Ray with --num-cpus {MIN_CPUS:g}."
+        )
+    # A third of what reading and writing leave for each model stage: a reading task always finds
+    # room, else the pipeline would wait for ever.
+    share = (n_cpus - READ_CPUS - WRITE_CPUS) / 3
     wants_gpu = {
         "extract": 1.0 if config.extractor.backend in ("vllm", "transformers") else 0.0,
         "weigh": 0.25 if config.scorer.backend == "t5" else 0.0,
@@ -94,18 +118,14 @@ def plan_resources(
         "weigh": config.scorer.batch_size,
         "embed": config.encoder.stage_batch_size,
     }
-    # vLLM never runs usefully on a node without a GPU at scale: ask for one even before it is
-    # there, so that an autoscaler that starts from zero brings it. The community CPU build is the
-    # exception.
-    gpu_by_name = config.extractor.backend == "vllm" and CUSTOM_RESOURCES["extract"] in cluster
     stages = {}
     for stage, gpu in wants_gpu.items():
-        n_gpu = gpu if n_gpus > 0 or (stage == "extract" and gpu_by_name) else 0.0
+        n_gpu = gpu if n_gpus > 0 else 0.0
         default = (1, max(1, int(n_gpus / gpu)) if n_gpu else max(1, int(n_cpus / 4)))
         low, high = (actors or {}).get(stage, default)
         name = CUSTOM_RESOURCES[stage]
         stages[stage] = StageResources(
-            n_cpus=round(share / low, 3) if n_cpus < 4 else share,
+            n_cpus=min(1.0, floor(1000 * share / high) / 1000),
             n_gpus=n_gpu,
             min_actors=low,
             max_actors=high,

@@ -58,7 +58,7 @@ def _split(line: object, speakers: list[str]) -> tuple[str, str]:
     """Speaker, or nothing, and text of a line; a speaker's name may itself hold a colon."""
     text = line if isinstance(line, str) else ""
     speaker = next((name for name in speakers if text.startswith(f"{name}:")), "")
-    return speaker, text.removeprefix(f"{speaker}:").strip()
+    return speaker, text[len(speaker) + 1 if speaker else 0 :].strip()
 
 
 def _spoken(line: Field, index: int, split: list[tuple[str, str]]) -> Turn | None:

@@ -100,12 +100,12 @@ def _lines(path: str) -> Iterator[Raw | Failure]:
                 while line and not line.endswith(b"\n"):
                     line = stream.readline(MAX_RECORD_BYTES)
             elif line.strip():
-                yield _parsed(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, where)
+                yield _parsed(line.strip(), where, "utf-8-sig" if number == 1 else "utf-8")
 
 
-def _parsed(line: bytes, where: Place) -> Raw | Failure:
+def _parsed(line: bytes, where: Place, encoding: str) -> Raw | Failure:
     try:
-        text = line.decode("utf-8")
+        text = line.decode(encoding)
     except UnicodeDecodeError as error:
         message = f"the line is not UTF-8 ({error}); allowed: UTF-8. Save the file as UTF-8."
         return failure("invalid_utf8", where, message, line.decode("utf-8", "backslashreplace"))

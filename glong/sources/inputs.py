@@ -143,7 +143,7 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
         )
     return (
         bool(parts)
-        and not (parts[0].startswith(".") and pattern[0] == "*")
+        and not (parts[0].startswith(".") and not pattern[0].startswith("."))
         and fnmatchcase(parts[0], pattern[0])
         and _matches(parts[1:], pattern[1:])
     )

@@ -65,17 +65,17 @@ def detect(path: str) -> Detection:
     Raises:
         SourceError: no record has the shape of a known format.
     """
-    keys = "no record can be read"
+    seen = ""
     for raw in islice(raw_records(path), HEAD):
         if isinstance(raw, Failure):
             continue
         for name, recognise in _RECOGNISERS.items():
             if reason := recognise(raw.value):
                 return Detection(name, f"{path}: record {raw.place.line} {reason}")
-        keys = f"record {raw.place.line} is {_outline(raw.value)}"
+        seen = seen or f"record {raw.place.line} is {_outline(raw.value)}"
     raise SourceError(
-        f"{path}: no format is recognised ({keys}); allowed: {', '.join(FORMATS)}. "
-        "Name the format, or bring the records into the native form."
+        f"{path}: no format is recognised ({seen or 'no record can be read'}); "
+        f"allowed: {', '.join(FORMATS)}. Name one, or bring the records into the native form."
     )
 
 

@@ -179,7 +179,8 @@ class Field:
         return BadItem(failure(kind, self.place, message, self.value))
 
     def _inside(self, step: str) -> Place:
-        return replace(self.place, field=(self.place.field + step).removeprefix("."))
+        place = self.place
+        return Place(place.file, place.line, (place.field + step).removeprefix("."))
 
 
 def failure(kind: str, where: Place, message: str, raw: object = "") -> Failure:
@@ -245,7 +246,7 @@ def assemble(
     if any(time.tzinfo is None for time in times):
         yield Assumed(NO_ZONE)
     started_at = _utc(times[0]) if times else None
-    in_utc = tuple(replace(turn, time=_utc(turn.time)) for turn in kept)
+    in_utc = tuple(replace(turn, time=_utc(turn.time)) if turn.time else turn for turn in kept)
     session = Session(heading.dialogue_id, heading.session_id, started_at, in_utc)
     yield Found(session, heading.raw_id or heading.session_id)
 

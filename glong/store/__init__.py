@@ -1,7 +1,8 @@
 """The memory store: Lance tables under one folder or object-store URI, written exactly once.
 
-``layout`` where it lies, ``waves`` writing, ``reading`` and ``assembly`` reading, ``upkeep`` and ``compaction``
-keeping it fast and small, ``status``, ``checks`` and ``export`` looking at it, ``store`` all of it as one object.
+``layout`` where it lies, ``waves`` writing, ``reading`` and ``assembly`` reading, ``upkeep`` and
+``compaction`` keeping it fast and small, ``status``, ``checks`` and ``export`` looking at it,
+``store`` all of it as one object.
 """
 
 from glong.store.checks import Violation

@@ -20,9 +20,9 @@ def assemble_graph(
 ) -> MemoryGraph:
     """The graph of one dialogue.
 
-    Turns come by (session, index), edges by (session, turn, id), entities by first appearance. Rows of one
-    entity (one a session) become one: the name and vector of the earliest session, the other names and all
-    aliases as aliases.
+    Turns come by (session, index), edges by (session, turn, id), entities by first appearance. Rows
+    of one entity (one a session) become one: the name and vector of the earliest session, the other
+    names and all aliases as aliases.
 
     Args:
         manifest: its rows of ``sessions``, in order.
@@ -64,7 +64,7 @@ def assemble_graph(
 
 
 def _ordered(rows: pa.Table, manifest: pa.Table, *then_by: str) -> pa.Table:
-    """Rows in the manifest's order of sessions, then by columns; ``started_at`` of the session added."""
+    """Rows in the manifest's order of sessions, then by columns; the session's start added."""
     session = pc.index_in(
         rows.column("session_key"), value_set=manifest.column("session_key").combine_chunks()
     )

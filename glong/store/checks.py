@@ -1,7 +1,8 @@
-"""Does a store keep its own rules? Every rule is read from the rows, none from what a writer reported.
+"""Does a store keep its own rules? Read from its rows, never from what a writer reported.
 
-Works through the store in groups of dialogues, so that memory holds one group (or the largest dialogue), not
-the store. An id is a hash over its session or dialogue, so uniqueness within a group is uniqueness.
+Works through the store in groups of dialogues, so that memory holds one group (or the largest
+dialogue), not the store. An id is a hash over its session or dialogue, so uniqueness within a group
+is uniqueness.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from glong import ids
+from glong.entities import normalise
 from glong.errors import StoreError
 from glong.store.assembly import vectors
 from glong.store.layout import Layout, read_meta
@@ -20,8 +22,8 @@ from glong.tables import IDENTITY, stored_schemas
 
 __all__ = ["Violation", "verify"]
 
-GROUP_ROWS = 50_000
-"""Rows of turns, entities and edges read at once: 100 MB with 384-dimensional vectors."""
+GROUP_ROWS = 20_000
+"""Rows of turns, entities and edges read at once: 30 MB with 384-dimensional vectors."""
 UNIT_TOLERANCE = 1e-3
 WEIGHT_TOLERANCE = 1e-6
 VECTOR_TABLES = ("turns", "entities", "edges")
@@ -112,11 +114,12 @@ def _check_manifest(layout: Layout) -> list[Violation]:
     dialogues = pl.Series([ids.dialogue_key(*name[:2]) for name in names], dtype=pl.String)
     wrong = (rows["session_key"] != keys) | (rows["dialogue_key"] != dialogues)
     status = ~rows["status"].is_in(["built", "failed"])
-    return [
-        *_violation("sessions", "keys", "keys are not the hashes of the ids", rows.filter(wrong), "session_key"),
-        *_violation("sessions", "status", "status is neither built nor failed", rows.filter(status), "session_key"),
-        *_duplicates("sessions", rows, "session_key"),
-    ]  # fmt: skip
+    found = _violation(
+        "sessions", "keys", "keys are not the hashes of the ids", rows.filter(wrong), "session_key"
+    )
+    what = "status is neither built nor failed"
+    found += _violation("sessions", "status", what, rows.filter(status), "session_key")
+    return found + _duplicates("sessions", rows, "session_key")
 
 
 def _groups(layout: Layout) -> Iterator[_Group]:
@@ -201,16 +204,18 @@ def _check_weights(group: _Group) -> list[Violation]:
     in_range = (weight > 0) & (weight <= 1)
     equal = (weight - pl.col("score") / pl.col("max_score")).abs() <= WEIGHT_TOLERANCE
     tops = edges.group_by("session_key").agg(weight.max().alias("top"))
+    bad_range, bad_ratio = _failing(edges, in_range), _failing(edges, equal)
+    bad_top = _failing(tops, pl.col("top") >= 1 - WEIGHT_TOLERANCE)
+    what = "sessions with edges but no weight of 1"
     return [
-        *_violation("edges", "weight_range", "weights outside (0, 1]", _failing(edges, in_range), "edge_id"),
-        *_violation("edges", "weight_ratio", "weights that are not score / max_score", _failing(edges, equal), "edge_id"),
-        *_violation("edges", "weight_top", "sessions with edges but no weight of 1",
-                    _failing(tops, pl.col("top") >= 1 - WEIGHT_TOLERANCE), "session_key"),
-    ]  # fmt: skip
+        *_violation("edges", "weight_range", "weights outside (0, 1]", bad_range, "edge_id"),
+        *_violation("edges", "weight_ratio", "weights not score / max_score", bad_ratio, "edge_id"),
+        *_violation("edges", "weight_top", what, bad_top, "session_key"),
+    ]
 
 
 def _failing(rows: pl.DataFrame, rule: pl.Expr) -> pl.DataFrame:
-    """Rows where the rule does not hold; null does not, and NaN compares as larger than any number."""
+    """Rows where the rule does not hold; null fails it, NaN counts as above any number."""
     return rows.filter(~rule.fill_null(False))
 
 
@@ -249,22 +254,37 @@ def _check_references(group: _Group) -> list[Violation]:
 
 
 def _check_identity(group: _Group) -> list[Violation]:
-    """Rows carry the identity that the manifest gives their session; turn ids are the hashes of their place."""
+    """Rows carry the identity that the manifest gives their session."""
     found = []
     for table, rows in group.frames.items():
         bad = rows.join(group.manifest, on=IDENTITY.names, how="anti")
         what = "rows whose tenant, dialogue or session differ from the manifest's"
         found += _violation(table, "identity", what, bad, "session_key")
-    turns = group.frames["turns"]
-    places = turns.select("session_key", "turn_index").rows()
-    hashes = pl.Series([ids.turn_id(*place) for place in places], dtype=pl.String)
-    bad = turns.filter(turns["turn_id"] != hashes)
-    return [
-        *found,
-        *_violation(
-            "turns", "keys", "turn ids that are not the hash of their place", bad, "turn_id"
-        ),
-    ]
+    return found
+
+
+def _check_keys(group: _Group) -> list[Violation]:
+    """Ids are the hashes of what they name."""
+    turns, entities, edges = (group.frames[table] for table in VECTOR_TABLES)
+    columns = ("session_key", "turn_index", "subject", "relation", "object")
+    hashes = {
+        "turns": [ids.turn_id(*row) for row in turns.select("session_key", "turn_index").rows()],
+        "entities": [
+            ids.entity_id(dialogue, normalise(name))
+            for dialogue, name in entities.select("dialogue_key", "name").rows()
+        ],
+        "edges": [
+            ids.edge_id(key, index, (normalise(subject), relation, normalise(obj)))
+            for key, index, subject, relation, obj in edges.select(columns).rows()
+        ],
+    }
+    found = []
+    for table, expected in hashes.items():
+        rows = group.frames[table]
+        bad = rows.filter(rows[_ID[table]] != pl.Series(expected, dtype=pl.String))
+        what = "ids that are not the hash of what they name"
+        found += _violation(table, "keys", what, bad, _ID[table])
+    return found
 
 
 _RULES: tuple[Callable[[_Group], list[Violation]], ...] = (
@@ -274,4 +294,5 @@ _RULES: tuple[Callable[[_Group], list[Violation]], ...] = (
     _check_unique,
     _check_references,
     _check_identity,
+    _check_keys,
 )

@@ -1,7 +1,8 @@
-"""Compaction on demand: rows that no reader can see are deleted, files merged, old versions dropped.
+"""Compaction on demand: rows that nobody sees are deleted, files merged, old versions dropped.
 
-Safe beside readers and writers as long as ``grace`` is longer than any read and any wave takes; with writers
-running, work on ``sessions`` may end in a conflict. Nothing here purges a person's data for good.
+Safe beside readers and writers as long as ``grace`` is longer than any read and any wave takes;
+with writers running, work on ``sessions`` may end in a conflict. Nothing here purges a person's
+data for good.
 """
 
 from collections import defaultdict
@@ -63,7 +64,8 @@ def compact(layout: Layout, *, now: datetime, grace: timedelta) -> Compaction:
 def _delete_garbage(layout: Layout, table: str, cutoff: datetime) -> int:
     """Delete rows that were there at ``cutoff`` and visible neither then nor now; returns how many.
 
-    Then: a reader may still hold that version of ``sessions``. There at ``cutoff``: a younger row may belong
+    Then: a reader may still hold that version of ``sessions``. There at ``cutoff``: a younger row
+        may belong
     to a wave whose manifest is yet to come.
     """
     old = _version_at(layout.dataset(table), cutoff)

@@ -1,4 +1,4 @@
-"""A store as text: one ``TABLE.jsonl`` a table, visible rows only, the same bytes for the same content.
+"""A store as text: one ``TABLE.jsonl`` a table, visible rows only, equal bytes for equal content.
 
 Keys are sorted, rows are sorted by id, times are RFC 3339 in UTC. Only the columns of
 :data:`glong.tables.VARYING_COLUMNS` differ between two stores that were built from one input.

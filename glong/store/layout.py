@@ -1,8 +1,8 @@
 """Where a store lies and what it was made with: paths, metadata, making and opening its tables.
 
 A store is a LanceDB database: one Lance table ``NAME.lance`` for each entry of
-:func:`glong.tables.stored_schemas`, under one folder or object-store URI. What it was made with stands in
-the schema metadata of every table. Knows nothing of rows.
+:func:`glong.tables.stored_schemas`, under one folder or object-store URI. What it was made with
+stands in the schema metadata of every table. Knows nothing of rows.
 """
 
 import os
@@ -119,7 +119,7 @@ def _session() -> Any:
 
 
 def normalise_uri(uri: str) -> str:
-    """Absolute path (so that a later ``chdir`` changes nothing), or the URI as it is; no trailing slash."""
+    """An absolute path (a later ``chdir`` changes nothing) or the URI; no trailing slash."""
     local = "://" not in uri
     return os.path.abspath(os.path.expanduser(uri)) if local else uri.rstrip("/")
 
@@ -189,9 +189,7 @@ def _create(layout: Layout) -> None:
         check_compatible(layout.uri, read_meta(dataset), layout.meta)
 
 
-def _find(
-    path: str, options: dict[str, str] | None, session: Any
-) -> lance.LanceDataset | None:
+def _find(path: str, options: dict[str, str] | None, session: Any) -> lance.LanceDataset | None:
     """The table, or ``None`` if there is none."""
     try:
         return lance.dataset(path, storage_options=options, session=session)
@@ -230,7 +228,7 @@ def _check_format(uri: str, found: StoreMeta) -> None:
     if found.format_version != FORMAT_VERSION:
         raise SchemaError(
             f"The store {uri} has format version {found.format_version}; this glong reads"
-            f" {FORMAT_VERSION}. Use the glong that made it ({found.glong_version}), or a new --store."
+            f" {FORMAT_VERSION}. Use glong {found.glong_version}, which made it, or a new --store."
         )
 
 

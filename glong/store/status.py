@@ -32,7 +32,8 @@ class Status:
         garbage_rows: table name -> the rest, of crashes and replaced sessions, until compaction.
         versions: table name -> versions kept.
         fragments: table name -> data fragments.
-        index_coverage: table name -> share of rows that the index on dialogues covers, 0 to 1; 1 if empty.
+        index_coverage: table name -> share of rows that the index on dialogues covers, 0 to 1; 1 if
+            empty.
         bytes_on_disk: all files of the store, or ``None`` where it is not local.
     """
 

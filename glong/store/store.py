@@ -111,13 +111,13 @@ class Store:
         *,
         replace: bool = False,
     ) -> int:
-        """On the driver: commit as one wave what workers wrote, each batch once; returns the new version."""
+        """On the driver: commit what workers wrote as one wave, each batch once."""
         return commit_wave_fragments(self.layout, batches, record_failures, replace=replace)
 
     def touch(
         self, tenant: str, dialogue_id: str, edge_ids: Sequence[str], accessed_at: datetime
     ) -> None:
-        """Record that edges were retrieved; the latest time of an edge counts from the next load on."""
+        """Record that edges were retrieved; the latest time counts from the next load on."""
         n = len(edge_ids)
         columns = [
             [tenant] * n,
@@ -180,7 +180,7 @@ class Store:
         return read_graph(self.layout, tenant, dialogue_id, version)
 
     def dialogues(self, tenant: str) -> pa.Table:
-        """One row a dialogue, by id: ``dialogue_id, n_sessions, n_turns, n_edges, first_at, last_at``."""
+        """One row a dialogue, by id, with ``n_sessions, n_turns, n_edges, first_at, last_at``."""
         columns = ("dialogue_id", "started_at", "n_turns", "n_edges")
         rows = self.manifest(tenant, columns=columns).group_by("dialogue_id")
         sums = rows.aggregate(

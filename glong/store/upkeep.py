@@ -1,7 +1,8 @@
-"""Keeping tables fast and small beside running writers: what is due is decided here, purely, then done.
+"""Keeping tables fast and small beside running writers: what is due is decided, then done.
 
-Routine upkeep never waits for writers and never deletes what it has not verified: beside a writer that
-would delete files that a later commit names. If a writer was faster, the work is left to the next call.
+Routine upkeep never waits for writers and never deletes what it has not verified: beside a writer
+that would delete files that a later commit names. If a writer was faster, the work is left to the
+next call.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ SMALL_FRAGMENTS = 32
 SMALL_FRAGMENTS_OF_SESSIONS = 8
 """``sessions`` is merged into: at 200 fragments a merge takes 39 ms instead of 9."""
 TARGET_ROWS = 131_072
-"""Rows of a compacted file: 200 MB with 384-dimensional vectors, which is about what compaction holds."""
+"""Rows of a compacted file: 200 MB with 384-dimensional vectors."""
 EXPIRED_VERSIONS = 50
 VERSIONS_KEPT = timedelta(hours=6)
 """Far longer than any read or wave takes."""
@@ -118,7 +119,7 @@ def _index_name(dataset: lance.LanceDataset) -> str | None:
 
 def _index_statistics(dataset: lance.LanceDataset) -> dict[str, int] | None:
     name = _index_name(dataset)
-    statistics: dict[str, int] | None = dataset.index_statistics(name) if name else None
+    statistics: dict[str, int] | None = dataset.stats.index_stats(name) if name else None
     return statistics
 
 

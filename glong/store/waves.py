@@ -1,7 +1,7 @@
-"""Writing one wave: data rows first, the manifest last, so that a crash leaves nothing half visible.
+"""Writing one wave: data rows first, the manifest last: a crash leaves nothing half visible.
 
-A data row counts only if the manifest names its (session_key, batch_id). A restart writes under a new
-batch id and lets orphans be. See ARCHITECTURE.md, "Exactly once".
+A data row counts only if the manifest names its (session_key, batch_id). A restart writes under a
+new batch id and lets orphans be. See ARCHITECTURE.md, "Exactly once".
 """
 
 import json
@@ -54,7 +54,8 @@ class Wave:
         built: rows of ``built_schema``, one a session, no session twice. Of a ``pending`` one only
             the failures are kept.
         record_failures: rows of ``FAILURES`` that belong to no stored session.
-        replace: replace the manifest row even where content and fingerprints are equal (``--rebuild all``).
+        replace: replace the manifest row even where content and fingerprints are equal (``--rebuild
+            all``).
     """
 
     batch_id: str
@@ -116,8 +117,8 @@ def merge_failures(layout: Layout, failures: pa.Table) -> None:
 def merge_manifest(layout: Layout, rows: pa.Table, *, replace: bool = False) -> int:
     """Name the sessions in the manifest: from here on their rows are visible.
 
-    A row that is there is replaced if its content, fingerprints or status differ, so of two jobs that
-    built the same sessions the first one's rows stay.
+    A row that is there is replaced if its content, fingerprints or status differ, so of two jobs
+    that built the same sessions the first one's rows stay.
 
     Returns:
         The version of ``sessions`` after it.
@@ -127,7 +128,7 @@ def merge_manifest(layout: Layout, rows: pa.Table, *, replace: bool = False) -> 
             merge = layout.dataset("sessions").merge_insert("session_key")
             merge = merge.when_matched_update_all(condition=None if replace else _differs())
             merge = merge.when_not_matched_insert_all()
-            # With a BTREE on the key such a merge fails in Lance 14: none is made, none would be used.
+            # With a BTREE on the key such a merge fails in Lance 14: none is made or used.
             merge.conflict_retries(CONFLICT_RETRIES).use_index(False).execute(rows)
     return int(layout.dataset("sessions").version)
 
@@ -196,7 +197,7 @@ def commit_wave_fragments(
     *,
     replace: bool = False,
 ) -> int:
-    """On the driver: commit what workers wrote, each batch once; returns the new version of ``sessions``.
+    """On the driver: commit what workers wrote; returns the new version of ``sessions``.
 
     Committing a batch twice would add its rows twice.
 

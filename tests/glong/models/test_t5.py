@@ -53,14 +53,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         decoder_start_token_id=0, tie_word_embeddings=False,
     )  # fmt: skip
     with torch.random.fork_rng(), torch.no_grad():
-        torch.manual_seed(3)
+        torch.manual_seed(15)
         model = transformers.T5ForConditionalGeneration(config)
         for name, parameter in model.named_parameters():
             if name.endswith("Attention.q.weight"):
                 parameter.mul_(6.0)
         model.shared.weight.mul_(0.2)
-        model.lm_head.weight[1].mul_(1.5)
-    # What checkpoints in the wild ask for, and what a score must not depend on.
+        model.lm_head.weight[1].mul_(2.5)
+    # Checkpoints ask for things like these; a score must not depend on them.
     model.generation_config = transformers.GenerationConfig(
         num_beams=3, length_penalty=2.0, min_length=9, early_stopping=True, decoder_start_token_id=0
     )
@@ -80,6 +80,8 @@ def brute_force(folder: Path, texts: list[str], max_new_tokens: int) -> np.ndarr
         folder, attn_implementation="eager"
     ).eval()
 
+    model.generation_config = transformers.GenerationConfig(decoder_start_token_id=0)
+
     def ids(text: str) -> list[int]:
         return tokenizer(text, add_special_tokens=False)["input_ids"]
 
@@ -89,8 +91,8 @@ def brute_force(folder: Path, texts: list[str], max_new_tokens: int) -> np.ndarr
         source += ids(text) + ids(text + SEPARATOR)[len(ids(text)) :]
     with torch.no_grad():
         out = model.generate(
-            torch.tensor([[*source, 1]]), max_new_tokens=max_new_tokens, num_beams=1, min_length=0,
-            do_sample=False, length_penalty=1.0, early_stopping=False, suppress_tokens=[0],
+            torch.tensor([[*source, 1]]), max_new_tokens=max_new_tokens, num_beams=1,
+            do_sample=False, suppress_tokens=[0], pad_token_id=0, eos_token_id=1,
             output_attentions=True, return_dict_in_generate=True,
         )  # fmt: skip
     total = np.zeros(len(source) + 1)
@@ -175,7 +177,9 @@ def test_sdpa_gives_no_cross_attention_and_is_refused(scorer, folder):
         folder, attn_implementation="sdpa"
     )
     ids = torch.ones((1, 3), dtype=torch.long)
-    assert model(input_ids=ids, decoder_input_ids=ids, output_attentions=True).cross_attentions == ()
+    assert (
+        model(input_ids=ids, decoder_input_ids=ids, output_attentions=True).cross_attentions == ()
+    )
     with pytest.raises(ModelError, match="eager"):
         T5Scorer(SMALL, model, transformers.AutoTokenizer.from_pretrained(folder))
 
@@ -256,7 +260,12 @@ def test_seeded_model_is_one_model(tmp_path):
 
 def test_seeded_attention_differs_between_triplets_of_equal_length():
     scorer = T5Scorer.load(ScorerSpec(backend="t5", model="seeded"))
-    texts = ["Mira likes red wine", "Jon owns two dogs", "Ada hates cold rain", "Tom reads old maps"]
+    texts = [
+        "Mira likes red wine",
+        "Jon owns two dogs",
+        "Ada hates cold rain",
+        "Tom reads old maps",
+    ]
     reading = scorer.read([texts])[0]
     assert normalise(reading.scores).min() < 0.9
     assert len(set(reading.summaries[0])) > 3, "a summary of one token over and over is degenerate"

@@ -13,9 +13,7 @@ from glong.tables import FAILURES, built_schema, failure_struct, record_failures
 from glong.types import Failure, Place
 
 DIMENSION = 4
-META = StoreMeta(
-    encoder="fake-4", dimension=DIMENSION, prompt_version="p1", glong_version="0.1.0"
-)
+META = StoreMeta(encoder="fake-4", dimension=DIMENSION, prompt_version="p1", glong_version="0.1.0")
 START = datetime(2026, 1, 5, 10, tzinfo=UTC)
 NO_FAILURES = FAILURES.empty_table()
 

@@ -1,0 +1,69 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from glong.errors import ConflictError
+from glong.store import upkeep
+from glong.store.upkeep import TableHealth, Upkeep, due
+from tests.glong.store.rows import built_session, new_store, wave
+
+FINE = TableHealth(
+    table="edges",
+    rows=1000,
+    fragments=10,
+    small_fragments=10,
+    indexed_rows=1000,
+    unindexed_fragments=3,
+    versions=49,
+    expired_versions=49,
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, ()),
+        ({"unindexed_fragments": 4}, (Upkeep.INDEX,)),
+        ({"small_fragments": 32}, (Upkeep.COMPACT,)),
+        ({"expired_versions": 50}, (Upkeep.CLEANUP,)),
+        ({"table": "sessions"}, (Upkeep.COMPACT,)),
+        ({"table": "sessions", "small_fragments": 7}, ()),
+        (
+            {"small_fragments": 32, "unindexed_fragments": 4, "expired_versions": 50},
+            (Upkeep.COMPACT, Upkeep.INDEX, Upkeep.CLEANUP),
+        ),
+    ],
+)
+def test_what_is_due(change: dict[str, int], expected: tuple[Upkeep, ...]) -> None:
+    assert due(replace(FINE, **change)) == expected
+
+
+def test_routine_indexes_after_some_waves_and_keeps_what_is_visible(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "s")
+    done = []
+    for n in range(9):
+        store.append_wave(wave(f"b{n}", built_session("d", f"s{n}")))
+        done += store.routine()
+    assert done.count("edges index") == 2
+    assert "sessions compact" in done
+    status = store.status()
+    assert status.fragments["sessions"] < 9
+    assert status.index_coverage["edges"] == pytest.approx(8 / 9)
+    assert store.read_graph("default", "d").n_edges == 18
+    assert store.verify() == []
+
+
+def test_a_faster_writer_leaves_the_work_for_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*args: object, **kwargs: object) -> None:
+        raise ConflictError("another writer was faster")
+
+    store = new_store(tmp_path / "s")
+    for n in range(4):
+        store.append_wave(wave(f"b{n}", built_session("d", f"s{n}")))
+    with monkeypatch.context() as patched:
+        patched.setattr(upkeep, "carry_out", busy)
+        assert store.routine() == ()
+    assert "edges index" in store.routine()

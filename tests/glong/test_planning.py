@@ -1,0 +1,89 @@
+"""What has to be built."""
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from glong import ids
+from glong.build import Fingerprints
+from glong.planning import KNOWN_COLUMNS, Planner, Rebuild, known_sessions
+from glong.types import Session, Turn
+
+NOW = Fingerprints("e1", "s1", "v1")
+START = datetime(2026, 1, 5, 10, tzinfo=UTC)
+
+
+def session(session_id: str, text: str = "Hello.") -> Session:
+    return Session("d", session_id, START, (Turn(0, "Mira", text),))
+
+
+def manifest_row(of: Session, status: str = "built", extractor: str = "e1") -> dict[str, str]:
+    key = ids.session_key("t", of.dialogue_id, of.session_id)
+    values = (key, ids.content_hash(of), status, extractor, "s1", "v1")
+    return dict(zip(KNOWN_COLUMNS, values, strict=True))
+
+
+def planner(rebuild: Rebuild = Rebuild.NONE, forgotten: frozenset[str] = frozenset()) -> Planner:
+    rows = [
+        manifest_row(session("done")),
+        manifest_row(session("stale"), extractor="e0"),
+        manifest_row(session("broken"), status="failed"),
+        manifest_row(session("changed", "Old text.")),
+    ]
+    known = known_sessions(pa.Table.from_pylist(rows), NOW)
+    return Planner("t", known, forgotten, rebuild)
+
+
+SESSIONS = [session(name) for name in ("new", "done", "stale", "broken", "changed")]
+
+
+@pytest.mark.parametrize(
+    ("rebuild", "expected"),
+    [
+        (Rebuild.NONE, ["new", "changed"]),
+        (Rebuild.STALE, ["new", "stale", "changed"]),
+        (Rebuild.FAILED, ["new", "broken", "changed"]),
+        (Rebuild.ALL, ["new", "done", "stale", "broken", "changed"]),
+    ],
+)
+def test_what_is_built_again_is_what_was_asked_for(rebuild: Rebuild, expected: list[str]) -> None:
+    plan = planner(rebuild)
+    assert [s.session_id for s in SESSIONS if plan.wants(s)] == expected
+    assert plan.counts["seen"] == len(SESSIONS)
+    assert plan.counts["pending"] + plan.counts["skipped"] == len(SESSIONS)
+
+
+def test_what_is_stale_is_counted_so_that_the_user_is_told() -> None:
+    plan = planner()
+    for one in SESSIONS:
+        plan.wants(one)
+    assert plan.counts["stale"] == 1
+
+
+@pytest.mark.parametrize(
+    "key", [ids.dialogue_key("t", "d"), ids.session_key("t", "d", "new")], ids=["dialogue", "session"]
+)
+def test_what_was_forgotten_stays_forgotten_even_when_all_is_rebuilt(key: str) -> None:
+    plan = planner(Rebuild.ALL, frozenset({key}))
+    assert not plan.wants(session("new"))
+    assert plan.counts == {"seen": 1, "forgotten": 1}
+
+
+def test_another_tenants_manifest_says_nothing() -> None:
+    other = Planner("u", planner().known)
+    assert other.wants(session("done"))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Session("d", "done", START, (Turn(0, "Mira", "Hello!"),)),
+        Session("d", "done", START, (Turn(0, "Tom", "Hello."),)),
+        Session("d", "done", START, (Turn(1, "Mira", "Hello."),)),
+        Session("d", "done", None, (Turn(0, "Mira", "Hello."),)),
+        Session("d", "done", START, (Turn(0, "Mira", "Hello.", START),)),
+    ],
+)
+def test_any_change_of_content_makes_a_session_pending(changed: Session) -> None:
+    assert planner().wants(changed)
