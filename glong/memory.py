@@ -246,5 +246,5 @@ def _by_status(built: pa.Table) -> dict[str, int]:
 
 def _hit(graph: MemoryGraph, scored: Scored) -> Hit:
     edge: Edge = graph.edge(scored.edge)
-    turn: Turn = graph.turn_of(scored.edge)
+    turn: Turn = graph.turn(int(graph.edge_turn[scored.edge]))
     return Hit(edge, turn, scored.score, scored.parts)

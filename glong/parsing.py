@@ -91,7 +91,9 @@ def parse_answer(
         if isinstance(read, Triplet):
             triplets.append(read)
         else:
-            failures.append(_failure(read, _MESSAGES[read].format(n=len(turns)), _shown(item), turns))
+            failures.append(
+                _failure(read, _MESSAGES[read].format(n=len(turns)), _shown(item), turns)
+            )
     return distinct(triplets), tuple(failures)
 
 
@@ -235,7 +237,9 @@ def _triplet(item: object, turns: Sequence[Turn]) -> Triplet | str:
 
 def _field(item: Mapping[str, object], name: str) -> object:
     lowered = {key.strip().lower(): value for key, value in item.items()}
-    return next((lowered[alias] for alias in _ALIASES[name] if lowered.get(alias) is not None), None)
+    return next(
+        (lowered[alias] for alias in _ALIASES[name] if lowered.get(alias) is not None), None
+    )
 
 
 def _cut(value: object, max_chars: int) -> str:

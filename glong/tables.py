@@ -256,20 +256,26 @@ def stored_schemas(dimension: int) -> dict[str, pa.Schema]:
 
 
 def explode(built: pa.Table, batch_id: str, dimension: int) -> dict[str, pa.Table]:
-    """Built sessions -> rows of each data table, tagged with the id of this write."""
+    """Built sessions -> rows of each data table, tagged with the id of this write.
+
+    Vectors are not copied: the driver of a large build holds each wave once.
+    """
     schemas = stored_schemas(dimension)
     return {name: _flatten(built, name, batch_id, schemas[name]) for name in DATA_TABLES}
 
 
 def _flatten(built: pa.Table, name: str, batch_id: str, schema: pa.Schema) -> pa.Table:
     """The nested rows of one column, each with its session's identity and the batch id."""
-    lists = built.column(name).combine_chunks()
-    parents = pc.list_parent_indices(lists)
-    rows = pa.Table.from_struct_array(lists.flatten())
-    for field in IDENTITY:
-        rows = rows.append_column(field, built.column(field.name).take(parents))
-    rows = rows.append_column("batch_id", pa.array([batch_id] * rows.num_rows, pa.string()))
-    return rows.select(schema.names).cast(schema)
+    tables = [schema.empty_table()]
+    for batch in built.to_batches():
+        lists = batch.column(name)
+        parents = pc.list_parent_indices(lists)
+        rows = pa.Table.from_struct_array(lists.flatten())
+        for field in IDENTITY:
+            rows = rows.append_column(field, batch.column(field.name).take(parents))
+        rows = rows.append_column("batch_id", pa.array([batch_id] * rows.num_rows, pa.string()))
+        tables.append(rows.select(schema.names).cast(schema))
+    return pa.concat_tables(tables)
 
 
 def split_pending(built: pa.Table, batch_id: str) -> tuple[pa.Table, pa.Table]:
@@ -279,6 +285,8 @@ def split_pending(built: pa.Table, batch_id: str) -> tuple[pa.Table, pa.Table]:
     run builds it.
     """
     pending = pc.equal(built.column("status"), "pending")
+    if not pc.any(pending).as_py():
+        return built, FAILURES.empty_table()
     failures = _flatten(built.filter(pending), "failures", batch_id, FAILURES)
     return built.filter(pc.invert(pending)), failures
 

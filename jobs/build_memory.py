@@ -6,21 +6,23 @@ tables.
 """
 
 import json
+import logging
 import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import ray
-from glong.models.load import ModelsIdentity, identify_models
 
 from glong._version import __version__
 from glong.config import ModelsConfig
 from glong.errors import ConfigError, GlongError, SchemaError, SourceError
+from glong.models.load import ModelsIdentity, identify_models
 from glong.planning import KNOWN_COLUMNS, Rebuild
 from glong.prompts import EXTRACTION_PROMPT_VERSION
 from glong.store import Store, StoreMeta
@@ -109,13 +111,16 @@ def _connect() -> None:
     address = os.environ.get("RAY_ADDRESS")
     if not address:
         say("Starting Ray on this machine (set RAY_ADDRESS to use a cluster) ...")
+    # Ray starts its processes by fork and exec, which is safe beside Lance's threads.
+    warnings.filterwarnings("ignore", message="lance is not fork-safe")
     ray.init(
         address=address or "local",
         num_cpus=None if address else max(int(MIN_CPUS), os.cpu_count() or 1),
         include_dashboard=None if address else False,
         log_to_driver=False,
-        logging_level="warning",
+        logging_level=logging.ERROR,
     )
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 
 def _identify(models: ModelsConfig) -> ModelsIdentity:
@@ -155,15 +160,17 @@ def _build(job: Job, read: ReadPlan, store: Store) -> Tally:
 
 
 def _cluster_resources() -> dict[str, float]:
-    """What the cluster has now, or could have: with autoscaling from zero nodes are not there yet."""
-    present = dict(ray.cluster_resources())
+    """What the cluster has or could have: with autoscaling from zero nodes are not there yet."""
+    present: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     possible = ray._private.state.state.get_max_resources_from_cluster_config() or {}
-    return {name: max(present.get(name, 0), possible.get(name, 0)) for name in present | possible}
+    names = present.keys() | possible.keys()
+    return {name: max(present.get(name, 0.0), possible.get(name, 0.0)) for name in names}
 
 
 def _workers_write(writer: str) -> bool:
     """On one node the driver writes (fewer, larger files); on several only metadata travels."""
-    n_nodes = sum(1 for node in ray.nodes() if node["Alive"])
+    nodes = ray.nodes()  # type: ignore[no-untyped-call]
+    n_nodes = sum(bool(node["Alive"]) for node in nodes)
     return writer == "workers" or (writer == "auto" and n_nodes > 1)
 
 

@@ -158,5 +158,5 @@ def _check_absolute(args: argparse.Namespace) -> None:
         if "://" not in value and not Path(value).is_absolute():
             raise ConfigError(
                 f"{option} is {value!r}, a relative path, in a submitted job, where the working"
-                " directory is a copy made by Ray; give an absolute path that nodes share, or a URI."
+                " directory is a copy made by Ray; give an absolute path that is shared, or a URI."
             )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import ray
 import ray.data
@@ -31,10 +32,9 @@ def read_sessions(paths: Sequence[str], read: ReadPlan) -> ray.data.Dataset:
         [{"paths": json.dumps(group)} for group in groups], override_num_blocks=len(groups)
     )
     return files.map_batches(
-        read_files,
+        partial(read_files, plan=read),
         batch_size=1,
         batch_format="pyarrow",
-        fn_kwargs={"plan": read},
     )
 
 

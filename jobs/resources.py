@@ -102,8 +102,8 @@ def plan_resources(
     n_cpus, n_gpus = cluster.get("CPU", 0.0), cluster.get("GPU", 0.0)
     if n_cpus < MIN_CPUS:
         raise ConfigError(
-            f"The cluster offers {n_cpus:g} CPUs; allowed: {MIN_CPUS:g} or more. Add a node, or start"
-            f" Ray with --num-cpus {MIN_CPUS:g}."
+            f"The cluster offers {n_cpus:g} CPUs; allowed: {MIN_CPUS:g} or more. Add a node, or"
+            f" start Ray with --num-cpus {MIN_CPUS:g}."
         )
     # A third of what reading and writing leave for each model stage: a reading task always finds
     # room, else the pipeline would wait for ever.

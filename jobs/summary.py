@@ -1,7 +1,7 @@
 """What a build counted, and the summary made of it."""
 
 import resource
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ class Tally:
     sessions: Counter[str] = field(default_factory=Counter)
     rows: Counter[str] = field(default_factory=Counter)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     tokens: Counter[str] = field(default_factory=Counter)
     reader: Counter[str] = field(default_factory=Counter)
     formats: Counter[str] = field(default_factory=Counter)

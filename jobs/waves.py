@@ -1,7 +1,7 @@
 """The driver's end of a build: blocks come in, waves go to the store, everything is counted.
 
 The driver holds one wave at most. A wave closes at the first block boundary after ``wave_size``
-sessions or ``wave_seconds``: that much work, at most, a crash costs.
+sessions, ``wave_seconds`` or 32 MiB of rows: that much work, at most, a crash costs.
 """
 
 import time
@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from glong import ids
 from glong.store import FragmentBatch, Store, Wave
@@ -21,6 +22,9 @@ from jobs.stages import count_rows, decode_fragments, split_events
 from jobs.summary import Tally
 
 __all__ = ["WaveLoop"]
+
+MAX_WAVE_BYTES = 32 * 2**20
+"""Bytes of rows after which a wave closes early: it bounds what the driver holds."""
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class WaveLoop:
     _fragments: list[FragmentBatch] = field(default_factory=list)
     _contents: dict[str, str] = field(default_factory=dict)
     _n_sessions: int = 0
+    _n_bytes: int = 0
 
     def run(self, blocks: Iterable[pa.Table]) -> Iterator[int]:
         """Consume all blocks; yields the number of sessions of each as it is taken in."""
@@ -54,13 +59,13 @@ class WaveLoop:
         for block in blocks:
             n = self._take(block)
             yield n
-            if (
-                self._n_sessions >= self.wave_size
-                or time.monotonic() - opened_s >= self.wave_seconds
-            ):
+            if self._is_full() or time.monotonic() - opened_s >= self.wave_seconds:
                 self._close()
                 opened_s = time.monotonic()
         self._close()
+
+    def _is_full(self) -> bool:
+        return self._n_sessions >= self.wave_size or self._n_bytes >= MAX_WAVE_BYTES
 
     def _take(self, block: pa.Table) -> int:
         rows, events = split_events(block)
@@ -73,8 +78,11 @@ class WaveLoop:
             if "failure" in event:
                 self._failures.append(event["failure"])
         if rows.num_rows:
-            fresh = rows.filter(self._first_of_run(rows))
+            mask = self._first_of_run(rows)
+            # A filter copies the vectors; a block of a run without repeats is kept as it came.
+            fresh = rows if pc.all(mask).as_py() else rows.filter(mask)
             self._rows.append(fresh)
+            self._n_bytes += fresh.nbytes
             self.tally.add_counts(count_rows(fresh))
             n += rows.num_rows
         self._n_sessions += n
@@ -131,7 +139,8 @@ class WaveLoop:
             built = pa.concat_tables(self._rows) if self._rows else self._none()
             self.store.append_wave(Wave(batch_id, built_at, built, failures, self.replace))
         self.store.routine()
-        self._rows, self._failures, self._fragments, self._n_sessions = [], [], [], 0
+        self._rows, self._failures, self._fragments = [], [], []
+        self._n_sessions = self._n_bytes = 0
         self.tally.waves += 1
         self.tally.seconds["write"] += time.perf_counter() - began_s
 

@@ -1,12 +1,13 @@
 """Deterministic models without weights: for tests of every layer and for load measurements.
 
-Every result is a function of the item's own text through a hash, so it is equal to the bit for any batch,
-order and machine. They say nothing of quality.
+Every result is a function of the item's own text through a hash, so it is equal to the bit for any
+batch, order and machine. They say nothing of quality.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b, shake_128
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +28,17 @@ __all__ = ["FakeEncoder", "FakeExtractor", "FakeGenerator", "FakeScorer"]
 _RELATIONS = ("likes", "has", "works_as", "lives_in", "met", "wants", "does_not_like", "visited")
 _WORD = re.compile(r"\w+")
 _CHUNK = 1024
+_MAX_WORDS = 64
+"""Words of a text that the fakes look at, so that a long text costs no more than a short one."""
 
 
 def _number(*parts: str) -> int:
     text = "\0".join(parts).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
+
+
+def _words(text: str) -> list[str]:
+    return [match.group() for match in islice(_WORD.finditer(text), _MAX_WORDS)]
 
 
 class FakeExtractor:
@@ -51,7 +58,7 @@ class FakeExtractor:
 
 def _facts(turn: Turn) -> list[Triplet]:
     number = _number(turn.speaker, turn.text)
-    words = sorted(set(_WORD.findall(turn.text)), key=lambda word: (-len(word), word))
+    words = sorted(set(_words(turn.text)), key=lambda word: (-len(word), word))
     words = words or [f"thing {number % 1000}"]
     return [
         Triplet("I", _RELATIONS[(number >> 8 + i) % 8], words[i % len(words)], turn.index)
@@ -75,8 +82,8 @@ class FakeScorer:
 class FakeEncoder:
     """A hashed bag of words: texts that share words are near each other.
 
-    A word's vector is a row of signs from its hash; a text's is the sum of its words', at unit length.
-    Sums of signs are exact in float32, so batches cannot change a bit.
+    A word's vector is a row of signs from its hash; a text's is the sum of its words', at unit
+    length. Sums of signs are exact in float32, so batches cannot change a bit.
     """
 
     def __init__(self, dimension: int = 384) -> None:
@@ -89,8 +96,8 @@ class FakeEncoder:
         return np.concatenate([np.zeros((0, self.dimension), np.float32), *chunks])
 
     def _chunk(self, texts: Sequence[str]) -> Vectors:
-        words = [_WORD.findall(text.casefold()) or [text] for text in texts]
-        known = {word: i for i, word in enumerate({word: None for line in words for word in line})}
+        words = [_words(text.casefold()) or [text] for text in texts]
+        known = {word: i for i, word in enumerate(dict.fromkeys(w for line in words for w in line))}
         signs = np.stack([self._signs(word) for word in known])
         starts = np.cumsum([0, *map(len, words)])[:-1]
         rows = signs[[known[word] for line in words for word in line]]

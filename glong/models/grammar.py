@@ -80,7 +80,9 @@ class GrammarMask:
             for row, matcher in self._open():
                 matcher.accept_token(last[row])
         self._started = True
-        rows = [row for row, matcher in self._open() if matcher.fill_next_token_bitmask(self._bits, row)]
+        rows = [
+            row for row, matcher in self._open() if matcher.fill_next_token_bitmask(self._bits, row)
+        ]
         if rows:
             self._apply(scores, self._bits.to(scores.device), indices=rows)
         return scores

@@ -20,7 +20,8 @@ def render(tokenizer: Any, request: GenerationRequest) -> list[int]:
     """
     if not tokenizer.chat_template:
         raise ModelError(
-            "the tokenizer has no chat template.", hint="Use an instruction-tuned model (…-Instruct)."
+            "the tokenizer has no chat template.",
+            hint="Use an instruction-tuned model (…-Instruct).",
         )
     messages = [{"role": m.role, "content": m.content} for m in request.messages]
     text = tokenizer.apply_chat_template(

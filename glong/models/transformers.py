@@ -116,7 +116,9 @@ class TransformersGenerator:
 
         width = max(len(row.prompt) for row in rows)
         pads = [width - len(row.prompt) for row in rows]
-        ids = torch.tensor([[self._stops[0]] * pad + [*row.prompt] for pad, row in zip(pads, rows, strict=True)])
+        ids = torch.tensor(
+            [[self._stops[0]] * pad + [*row.prompt] for pad, row in zip(pads, rows, strict=True)]
+        )
         seen = torch.tensor([[0] * pad + [1] * (width - pad) for pad in pads])
         mask = self._grammars.mask([row.request.json_schema for row in rows])
         try:
@@ -129,7 +131,8 @@ class TransformersGenerator:
                 )
         except RuntimeError as error:
             raise ModelError(
-                f"generation failed: {error}", hint="Out of memory? Lower batch_size or window_chars."
+                f"generation failed: {error}",
+                hint="Out of memory? Lower batch_size or window_chars.",
             ) from error
         answers = output[:, width:].tolist()
         return (self._answer(row, tokens) for row, tokens in zip(rows, answers, strict=True))
@@ -175,7 +178,9 @@ def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
     if tokenizer.eos_token_id is not None and tokenizer.eos_token_id not in ids:
         ids.append(tokenizer.eos_token_id)
     if not ids:
-        raise ModelError("the model has no end-of-text token.", hint="Set eos_token_id in its config.")
+        raise ModelError(
+            "the model has no end-of-text token.", hint="Set eos_token_id in its config."
+        )
     return ids
 
 

@@ -11,7 +11,19 @@ from glong.models.sentence import SentenceEncoder
 pytest.importorskip("sentence_transformers")
 
 SPEC = EncoderSpec(backend="sentence", model="package:minilm")
-WORDS = ("Mira", "Jon", "likes", "grilled", "peppers", "dogs", "Oslo", "nurse", "of", "the", "never")
+WORDS = (
+    "Mira",
+    "Jon",
+    "likes",
+    "grilled",
+    "peppers",
+    "dogs",
+    "Oslo",
+    "nurse",
+    "of",
+    "the",
+    "never",
+)
 
 
 @pytest.fixture(scope="module")

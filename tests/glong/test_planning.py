@@ -62,7 +62,9 @@ def test_what_is_stale_is_counted_so_that_the_user_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [ids.dialogue_key("t", "d"), ids.session_key("t", "d", "new")], ids=["dialogue", "session"]
+    "key",
+    [ids.dialogue_key("t", "d"), ids.session_key("t", "d", "new")],
+    ids=["dialogue", "session"],
 )
 def test_what_was_forgotten_stays_forgotten_even_when_all_is_rebuilt(key: str) -> None:
     plan = planner(Rebuild.ALL, frozenset({key}))
