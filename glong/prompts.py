@@ -23,10 +23,10 @@ EXTRACTION_PROMPT_VERSION = "extraction-1"
 # number, which ties a fact to its source. 112 tokens for SmolLM2: a small model on a CPU has to read it.
 EXTRACTION_SYSTEM = """\
 You are an expert in building knowledge graphs from dialogue. Extract the facts that the numbered turns state \
-as (subject, relation, object) triplets. Answer with a JSON list only, one object for each fact:
-[{"turn": 1, "subject": "name", "relation": "snake_case_verb", "object": "short phrase"}]
-Use names instead of pronouns. Keep what people are, have, do, like, feel and plan. Skip greetings and \
-questions. If there is no fact, answer []."""
+as (subject, relation, object) triplets. Answer with a JSON list only, one object for each fact, with the keys \
+"turn" (its number), "subject", "relation" (a verb in snake_case) and "object" (a short phrase). Use names \
+instead of pronouns. Keep what people are, have, do, like, feel and plan. Skip greetings and questions. If there \
+is no fact, answer []."""
 
 _CONTEXT_HEADER = "Earlier turns, for reference only:"
 _TURNS_HEADER = "Extract triplets from these turns:"

@@ -94,10 +94,18 @@ class _Stage:
 
     def __call__(self, block: pa.Table) -> pa.Table:
         rows, events = split_events(block)
+        began_at = time.time()
         began_s = time.perf_counter()
         done = self.step(rows.select(self.schema.names))
         seconds = time.perf_counter() - began_s
-        cost = {"stage": self.name, "seconds": seconds, "gpus": self.n_gpus, **self.cost(done)}
+        cost = {
+            "stage": self.name,
+            "seconds": seconds,
+            "began_at": began_at,
+            "gpus": self.n_gpus,
+            "n_sessions": rows.num_rows,
+            **self.cost(done),
+        }
         return join_events(done, [*events, cost])
 
 

@@ -1,19 +1,23 @@
-"""Deterministic models without weights: for tests of every layer and for load measurements.
+"""Deterministic models without weights: they drive every layer's tests, demonstrations and load measurements.
 
-Every result is a function of the item's own text through a hash, so it is equal to the bit for any
-batch, order and machine. They say nothing of quality.
+Each result is a function of its own item, by CRC-32 of the text, so that batches, order and sharding cannot
+matter. The extractor and the encoder are fast, since load tests measure what is around them.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b, shake_128
-from itertools import islice
+from functools import lru_cache
+from hashlib import blake2b
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glong.ids import text_hash
 from glong.types import (
     Extraction,
+    Failure,
     Generation,
     GenerationRequest,
     Session,
@@ -25,108 +29,167 @@ from glong.types import (
 
 __all__ = ["FakeEncoder", "FakeExtractor", "FakeGenerator", "FakeScorer"]
 
-_RELATIONS = ("likes", "has", "works_as", "lives_in", "met", "wants", "does_not_like", "visited")
-_WORD = re.compile(r"\w+")
-_CHUNK = 1024
-_MAX_WORDS = 64
-"""Words of a text that the fakes look at, so that a long text costs no more than a short one."""
+_RELATIONS = ("likes", "has", "plans", "visited", "works_on", "feels", "bought", "talks_about")
+_N_TRIPLETS = (0, 1, 0, 2, 0, 1, 0, 0)
+"""By hash of the turn: half a triplet a turn on average, none for most."""
+_TURN_LINE = re.compile(r"^(\d+)\. ([^:\n]*): (.*)$", re.MULTILINE)
+_WORD = re.compile(r"[a-z0-9']+")
+_DIMENSIONS_PER_WORD = 4
+_ENCODED_AT_ONCE = 1024
 
 
-def _number(*parts: str) -> int:
-    text = "\0".join(parts).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
-
-
-def _words(text: str) -> list[str]:
-    return [match.group() for match in islice(_WORD.finditer(text), _MAX_WORDS)]
-
-
-class FakeExtractor:
-    """Half of the turns state nothing, the others one or two facts about their speaker."""
-
-    fingerprint = "fake-extractor-1"
-
-    def extract(self, sessions: Sequence[Session]) -> list[Extraction]:
-        """Facts from the hash of each turn."""
-        return [self._session(session) for session in sessions]
-
-    def _session(self, session: Session) -> Extraction:
-        triplets = tuple(t for turn in session.turns for t in _facts(turn))
-        n_words = sum(turn.text.count(" ") + 1 for turn in session.turns)
-        return Extraction(triplets, (), Usage(n_words, 8 * len(triplets)), 1)
-
-
-def _facts(turn: Turn) -> list[Triplet]:
-    number = _number(turn.speaker, turn.text)
-    words = sorted(set(_words(turn.text)), key=lambda word: (-len(word), word))
-    words = words or [f"thing {number % 1000}"]
-    return [
-        Triplet("I", _RELATIONS[(number >> 8 + i) % 8], words[i % len(words)], turn.index)
-        for i in range(max(0, number % 4 - 1))
-    ]
-
-
-class FakeScorer:
-    """Scores between 1 and 11 from the hash of each triplet's text."""
-
-    fingerprint = "fake-scorer-1"
-
-    def weigh(self, sessions: Sequence[Sequence[str]]) -> list[NDArray[np.float64]]:
-        """One score a triplet, shape (n_triplets,)."""
-        return [
-            np.array([1 + _number(text) % 1000 / 100 for text in texts], dtype=np.float64)
-            for texts in sessions
-        ]
-
-
-class FakeEncoder:
-    """A hashed bag of words: texts that share words are near each other.
-
-    A word's vector is a row of signs from its hash; a text's is the sum of its words', at unit
-    length. Sums of signs are exact in float32, so batches cannot change a bit.
-    """
-
-    def __init__(self, dimension: int = 384) -> None:
-        self.dimension = dimension
-        self.fingerprint = f"fake-encoder-1-{dimension}"
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of shape (len(texts), dimension)."""
-        chunks = [self._chunk(texts[i : i + _CHUNK]) for i in range(0, len(texts), _CHUNK)]
-        return np.concatenate([np.zeros((0, self.dimension), np.float32), *chunks])
-
-    def _chunk(self, texts: Sequence[str]) -> Vectors:
-        words = [_words(text.casefold()) or [text] for text in texts]
-        known = {word: i for i, word in enumerate(dict.fromkeys(w for line in words for w in line))}
-        signs = np.stack([self._signs(word) for word in known])
-        starts = np.cumsum([0, *map(len, words)])[:-1]
-        rows = signs[[known[word] for line in words for word in line]]
-        sums = np.add.reduceat(rows, starts, axis=0)
-        # Words may cancel each other; the first word then speaks for the text.
-        sums[~sums.any(axis=1)] = signs[[known[line[0]] for line in words]][~sums.any(axis=1)]
-        unit: Vectors = sums / np.sqrt((sums * sums).sum(axis=1, keepdims=True))
-        return unit
-
-    def _signs(self, word: str) -> NDArray[np.float32]:
-        data = shake_128(word.encode("utf-8", "surrogatepass")).digest(-(-self.dimension // 8))
-        bits = np.unpackbits(np.frombuffer(data, np.uint8))[: self.dimension]
-        return bits.astype(np.float32) * 2 - 1
+def _facts(speaker: str, text: str) -> list[tuple[str, str, str]]:
+    """The triplets that a fake finds in a turn: the speaker, some relation, words of the text."""
+    hashed = crc32(text.encode("utf-8", "surrogatepass"))
+    words = text.split()
+    facts = []
+    for i in range(_N_TRIPLETS[hashed & 7] if words else 0):
+        place = (hashed >> 3) + 5 * i
+        start = place % len(words)
+        thing = " ".join(words[start : start + 3]).strip(".,;:!?\"'")
+        if thing:
+            facts.append((speaker, _RELATIONS[place & 7], thing))
+    return facts
 
 
 class FakeGenerator:
-    """Answers by exact request, else with a hash: a mock for everything that asks a language model."""
+    """Answers with the facts that it makes of the numbered turns in the last message.
 
-    def __init__(self, answers: Mapping[GenerationRequest, str] | None = None) -> None:
-        self.answers = dict(answers or {})
-        self.fingerprint = "fake-generator-1"
-        self.requests: list[GenerationRequest] = []
+    Args:
+        answers: what to answer to these very requests; a ``Generation`` can carry a failure.
+    """
+
+    def __init__(self, answers: Mapping[GenerationRequest, str | Generation] | None = None) -> None:
+        self._answers = answers or {}
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for every fake generator."""
+        return text_hash("generator", "fake")
 
     def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        """The answer given for each request, or "[]" followed by nothing where none was given."""
-        self.requests += requests
-        answers = [self.answers.get(request, "[]") for request in requests]
-        sizes = [sum(len(m.content.split()) for m in request.messages) for request in requests]
-        return [
-            Generation(text, Usage(n_in, len(text.split())))
-            for text, n_in in zip(answers, sizes, strict=True)
-        ]
+        """Answer each request."""
+        return [self._generate(request) for request in requests]
+
+    def _generate(self, request: GenerationRequest) -> Generation:
+        answer = self._answers.get(request)
+        if isinstance(answer, Generation):
+            return answer
+        text = _made_up(request) if answer is None else answer
+        n_in = sum(len(message.content.split()) for message in request.messages)
+        return Generation(text, Usage(n_in, len(text.split())))
+
+
+def _made_up(request: GenerationRequest) -> str:
+    last = request.messages[-1].content if request.messages else ""
+    items = [
+        {"turn": int(number), "subject": subject, "relation": relation, "object": object_}
+        for number, speaker, text in _TURN_LINE.findall(last)
+        for subject, relation, object_ in _facts(speaker, text)
+    ]
+    return json.dumps(items, ensure_ascii=False)
+
+
+class FakeExtractor:
+    """Makes triplets straight from the turns: about half a one a turn, none for most turns.
+
+    Args:
+        failures: session id -> the failure that this session ends with instead of triplets.
+    """
+
+    def __init__(self, failures: Mapping[str, Failure] | None = None) -> None:
+        self._failures = failures or {}
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for every fake extractor."""
+        return text_hash("extractor", "fake")
+
+    def extract(self, sessions: Sequence[Session]) -> list[Extraction]:
+        """Extract the facts of each session."""
+        return [self._extract(session) for session in sessions]
+
+    def _extract(self, session: Session) -> Extraction:
+        if failure := self._failures.get(session.session_id):
+            return Extraction(failures=(failure,), n_windows=1)
+        found = [triplet for turn in session.turns for triplet in _triplets(turn)]
+        n_chars = sum(len(turn.text) for turn in session.turns)
+        return Extraction(tuple(found), (), Usage(n_chars // 4, 8 * len(found)), 1)
+
+
+def _triplets(turn: Turn) -> list[Triplet]:
+    return [Triplet(*fact, turn.index) for fact in _facts(turn.speaker, turn.text)]
+
+
+class FakeScorer:
+    """Scores by the hash of a triplet's text, between 0.05 and 1.05."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for every fake scorer."""
+        return text_hash("scorer", "fake")
+
+    def weigh(self, sessions: Sequence[Sequence[str]]) -> list[NDArray[np.float64]]:
+        """Scores of shape (n_triplets,) for each session."""
+        return [np.array([_score(text) for text in texts], dtype=np.float64) for texts in sessions]
+
+
+def _score(text: str) -> float:
+    return 0.05 + crc32(text.encode("utf-8", "surrogatepass")) / 2**32
+
+
+class FakeEncoder:
+    """A hashed bag of words: texts that share words are near each other, others nearly orthogonal.
+
+    Each word adds to a few dimensions chosen by its hash, with signs; short words count less.
+
+    Args:
+        dimension: length of a vector.
+    """
+
+    def __init__(self, dimension: int = 384) -> None:
+        self._dimension = dimension
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for every fake encoder of this dimension."""
+        return text_hash("encoder", "fake", str(self._dimension))
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self._dimension
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of shape (len(texts), dimension), float32, unit length."""
+        vectors = np.zeros((len(texts), self._dimension), dtype=np.float32)
+        for start in range(0, len(texts), _ENCODED_AT_ONCE):
+            part = texts[start : start + _ENCODED_AT_ONCE]
+            vectors[start : start + len(part)] = self._encode(part)
+        return vectors
+
+    def _encode(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        places: list[int] = []
+        values: list[float] = []
+        for row, text in enumerate(texts):
+            first = row * self._dimension
+            for word in _WORD.findall(text.lower()) or [text]:
+                for place, value in _word_parts(word, self._dimension):
+                    places.append(first + place)
+                    values.append(value)
+        shape = (len(texts), self._dimension)
+        sums = np.bincount(places, values, minlength=shape[0] * shape[1]).reshape(shape)
+        norms = np.linalg.norm(sums, axis=1, keepdims=True)
+        sums[norms[:, 0] == 0, 0] = 1.0  # words that cancel out exactly
+        return sums / np.where(norms == 0, 1.0, norms)
+
+
+@lru_cache(maxsize=200_000)
+def _word_parts(word: str, dimension: int) -> tuple[tuple[int, float], ...]:
+    """Dimensions and signed values of one word."""
+    digest = blake2b(
+        word.encode("utf-8", "surrogatepass"), digest_size=4 * _DIMENSIONS_PER_WORD
+    ).digest()
+    hashes = np.frombuffer(digest, dtype="<u4").tolist()
+    weight = min(len(word), 5) / 5
+    return tuple(((h >> 1) % dimension, weight if h & 1 else -weight) for h in hashes)

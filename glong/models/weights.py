@@ -6,13 +6,14 @@ lie or what runs them, so that two machines or two back ends with one model shar
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from glong.errors import ConfigError, ModelError
 from glong.ids import text_hash
 from glong.models.extras import extra
 from glong.models.smollm2 import gguf_file, gguf_sha256, smollm2_folder
 
-__all__ = ["SMOLLM2", "generator_fingerprint", "model_folder", "weights_identity"]
+__all__ = ["SMOLLM2", "generator_fingerprint", "model_folder", "own_weights", "weights_identity"]
 
 SMOLLM2 = "package:smollm2"
 
@@ -63,6 +64,15 @@ def generator_fingerprint(model: str, adapter: str = "", quantization: str = "no
     """Identity of a local language model: its weights, its adapter's, its quantization."""
     adapted = weights_identity(adapter) if adapter else ""
     return text_hash("generator", weights_identity(model), adapted, quantization)
+
+
+def own_weights(model: Any) -> None:
+    """Copy a torch model's weights out of the mapped file into memory, in place; tied ones stay tied.
+
+    safetensors leaves them in the file's pages, unaligned: a step of SmolLM2 took 1.2 s so, 0.1 s after the copy.
+    """
+    for parameter in model.parameters():
+        parameter.data = parameter.data.clone()
 
 
 def _check_package(name: str) -> None:
