@@ -142,7 +142,14 @@ def _time(text: str) -> datetime:
 
 
 def _show(args: argparse.Namespace, document: Any, text: str) -> None:
-    print(json.dumps(document, ensure_ascii=False, default=str) if args.json else text)
+    print(json.dumps(document, ensure_ascii=False, default=_rfc3339) if args.json else text)
+
+
+def _rfc3339(value: object) -> str:
+    """Times as JSON; anything else is a bug."""
+    if not isinstance(value, datetime):
+        raise TypeError(f"{value!r} has no JSON form.")
+    return value.isoformat().replace("+00:00", "Z")
 
 
 def _build(args: argparse.Namespace) -> int:
@@ -183,7 +190,7 @@ def _progress(items: Iterator[Session | Failure]) -> Iterator[Session | Failure]
 def _retrieve(args: argparse.Namespace) -> int:
     from glong.memory import Memory
 
-    with Memory.open(args.store, tenant=args.tenant, models=args.models) as memory:
+    with Memory.open(args.store, tenant=args.tenant, models=args.models, create=False) as memory:
         result = memory.retrieve(
             args.dialogue, args.query, k=args.k, now=args.now, profile=args.profile
         )
@@ -243,28 +250,35 @@ def _doctor(args: argparse.Namespace) -> int:
 def _demo(args: argparse.Namespace) -> int:
     from glong.memory import Memory
 
-    path = sample_dialogues()
     with tempfile.TemporaryDirectory() as folder:
-        print(f"Loading the models of preset {args.models} ...", file=sys.stderr)
+        _note(f"Loading the models of preset {args.models} ...")
         with Memory.open(str(Path(folder) / "demo"), models=args.models) as memory:
-            ids = list(
-                dict.fromkeys(s.dialogue_id for s in Reader(str(path)) if isinstance(s, Session))
-            )
+            items = list(Reader(str(sample_dialogues())))
+            ids = list(dict.fromkeys(s.dialogue_id for s in items if isinstance(s, Session)))
             chosen = ids[:DEMO_DIALOGUES]
-            print(
+            _note(
                 f"Building a memory of {len(chosen)} of {len(ids)} sample dialogues (the extractor is"
-                " slow here until it is trained) ...",
-                file=sys.stderr,
+                " slow here until it is trained) ..."
             )
             began_s = time.monotonic()
-            sessions = (s for s in Reader(str(path)) if getattr(s, "dialogue_id", None) in chosen)
+            sessions = [s for s in items if isinstance(s, Session) and s.dialogue_id in chosen]
             added = memory.build(_progress(iter(sessions)))
             seconds = time.monotonic() - began_s
-            print(
-                f"{added.n_built} sessions, {added.n_turns} turns -> {added.n_edges} edges in"
-                f" {seconds:.0f} s, {added.n_failures} failures stored.\n"
-            )
-            for question in DEMO_QUESTIONS:
-                print(f"? {question}")
-                print(_hits_text(memory.retrieve(chosen[0], question).hits) + "\n")
+            found = {q: memory.retrieve(chosen[0], q) for q in DEMO_QUESTIONS}
+    answers = "\n\n".join(f"? {q}\n{_hits_text(result.hits)}" for q, result in found.items())
+    document = {
+        "built": asdict(added),
+        "seconds": seconds,
+        "answers": {q: asdict(result) for q, result in found.items()},
+    }
+    _show(
+        args,
+        document,
+        f"{added.n_built} sessions, {added.n_turns} turns -> {added.n_edges} edges in"
+        f" {seconds:.0f} s, {added.n_failures} failures stored.\n\n{answers}",
+    )
     return DONE
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr)

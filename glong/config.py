@@ -61,6 +61,8 @@ class ExtractorSpec:
         context_turns: preceding turns shown for reference only.
         window_chars: the most characters of turns in one call; a longer turn is split.
         max_triplets_per_turn: bound of the constrained output.
+        min_triplets: fewest triplets a call has to name; above 0 only for a model that was not trained
+            for the task, which otherwise answers with none.
         max_tokens: the most tokens of one answer.
         batch_size: sessions per call of the stage.
         max_concurrency: requests in flight at the endpoint (``openai`` only).
@@ -79,6 +81,7 @@ class ExtractorSpec:
     context_turns: int = 2
     window_chars: int = 4000
     max_triplets_per_turn: int = 4
+    min_triplets: int = 0
     max_tokens: int = 1024
     batch_size: int = 16
     max_concurrency: int = 8
@@ -111,9 +114,10 @@ class ExtractorSpec:
             _require(
                 getattr(self, name) >= 1, f"extractor.{name}", getattr(self, name), "1 or more"
             )
-        _require(
-            self.context_turns >= 0, "extractor.context_turns", self.context_turns, "0 or more"
-        )
+        for name in ("context_turns", "min_triplets"):
+            _require(
+                getattr(self, name) >= 0, f"extractor.{name}", getattr(self, name), "0 or more"
+            )
         _require(
             self.window_chars >= 200, "extractor.window_chars", self.window_chars, "200 or more"
         )
@@ -236,8 +240,9 @@ _MINILM = EncoderSpec(backend="sentence", model="package:minilm")
 
 SMALL_MODELS = ModelsConfig(
     name="small",
+    # Untrained for the task, the model neither starts a list nor ends one by itself: three a call.
     extractor=ExtractorSpec(
-        backend="transformers", model="package:smollm2", max_triplets_per_turn=1
+        backend="transformers", model="package:smollm2", min_triplets=3, max_tokens=144
     ),
     scorer=ScorerSpec(backend="t5", model="seeded"),
     encoder=_MINILM,

@@ -8,7 +8,8 @@
     ├── ModelError           a model or endpoint failed (``retryable``, ``hint``)
     ├── StoreError           the store cannot be read or written
     │   ├── SchemaError      it was made with another schema, encoder or format
-    │   └── ConflictError    another writer was faster
+    │   ├── ConflictError    another writer was faster
+    │   └── StoreNotFoundError  there is none (a NotFoundError too)
     └── NotFoundError        no such tenant, dialogue, session or edge
 
 One bad *item* (a broken line, a turn no model could read) is not an exception: it is a stored
@@ -24,6 +25,7 @@ __all__ = [
     "SchemaError",
     "SourceError",
     "StoreError",
+    "StoreNotFoundError",
 ]
 
 
@@ -76,3 +78,7 @@ class ConflictError(StoreError):
 
 class NotFoundError(GlongError):
     """No such dialogue, session, turn or edge for this tenant."""
+
+
+class StoreNotFoundError(StoreError, NotFoundError):
+    """There is no store at the place that was named."""

@@ -1,8 +1,8 @@
-"""Sessions -> windows of turns -> chats -> triplets; what asks the model is apart from what decides.
+"""Sessions -> windows of turns -> chats -> triplets; the call of the model is apart from deciding.
 
 ``plan_windows``, ``chat`` and ``answer_schema`` are pure; :mod:`glong.parsing` reads the answers;
-:class:`LLMExtractor` puts a generator between them. Names and the first person stay as the model wrote them:
-:mod:`glong.entities` resolves them.
+:class:`LLMExtractor` puts a generator between them. Names and the first person stay as the model
+wrote them: :mod:`glong.entities` resolves them.
 """
 
 import json
@@ -63,7 +63,7 @@ class Window:
 
 
 def plan_windows(session: Session, spec: ExtractorSpec) -> tuple[Window, ...]:
-    """Cut a session into windows; every line is in exactly one, in order; blank turns are in none."""
+    """Cut a session into windows: each line in exactly one, in order; blank turns in none."""
     lines = [piece for turn in session.turns for piece in _pieces(turn, spec.window_chars)]
     windows, start = [], 0
     while start < len(lines):
@@ -105,17 +105,20 @@ def _tail(text: str) -> str:
 
 def chat(window: Window, spec: ExtractorSpec) -> GenerationRequest:
     """The request for one window: the one prompt, and a schema that bounds the answer."""
-    schema = answer_schema(len(window.turns), spec.max_triplets_per_turn, spec.max_tokens)
+    schema = _schema(len(window.turns), spec)
     messages = prompts.extraction_messages(window.turns, window.context)
     return GenerationRequest(messages, spec.max_tokens, schema)
 
 
 @lru_cache(maxsize=256)
-def answer_schema(n_turns: int, max_triplets_per_turn: int, max_tokens: int) -> str:
+def answer_schema(
+    n_turns: int, max_triplets_per_turn: int, max_tokens: int, min_triplets: int = 0
+) -> str:
     """JSON schema (text) of an answer about ``n_turns`` turns.
 
-    Every part is bounded, so that a weak model that never stops by itself ends before ``max_tokens``: items by
-    ``max_triplets_per_turn`` and by the room for them, strings by their lengths.
+    Every part is bounded, so that a weak model that never stops by itself ends before
+    ``max_tokens``: items by ``max_triplets_per_turn`` and by the room for them, strings by their
+    lengths.
     """
     n_items = min(n_turns * max_triplets_per_turn, max(1, max_tokens // TOKENS_PER_TRIPLET))
     properties = {
@@ -130,11 +133,16 @@ def answer_schema(n_turns: int, max_triplets_per_turn: int, max_tokens: int) -> 
         "required": list(properties),
         "additionalProperties": False,
     }
-    return json.dumps({"type": "array", "items": item, "maxItems": n_items})
+    n_least = min(min_triplets, n_items)
+    return json.dumps({"type": "array", "items": item, "minItems": n_least, "maxItems": n_items})
+
+
+def _schema(n_turns: int, spec: ExtractorSpec) -> str:
+    return answer_schema(n_turns, spec.max_triplets_per_turn, spec.max_tokens, spec.min_triplets)
 
 
 def parse(text: str, window: Window) -> tuple[tuple[Triplet, ...], tuple[Failure, ...]]:
-    """Read the model's answer about a window; never raises. See :func:`glong.parsing.parse_answer`."""
+    """Read the model's answer about a window; never raises; see :mod:`glong.parsing`."""
     return parse_answer(text, window.turns)
 
 
@@ -143,7 +151,7 @@ def extraction_fingerprint(generator: str, spec: ExtractorSpec) -> str:
 
     Sizes of batches, concurrency and timeouts are left out on purpose.
     """
-    schema = answer_schema(spec.window_turns, spec.max_triplets_per_turn, spec.max_tokens)
+    schema = _schema(spec.window_turns, spec)
     windows = (spec.window_turns, spec.context_turns, spec.window_chars, CONTEXT_CHARS)
     answers = (spec.max_triplets_per_turn, spec.max_tokens)
     prompt = (prompts.EXTRACTION_PROMPT_VERSION, prompts.EXTRACTION_SYSTEM)

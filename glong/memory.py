@@ -77,7 +77,12 @@ class Memory:
 
     @classmethod
     def open(
-        cls, uri: str, *, tenant: str = "default", models: str | ModelsConfig = "small"
+        cls,
+        uri: str,
+        *,
+        tenant: str = "default",
+        models: str | ModelsConfig = "small",
+        create: bool = True,
     ) -> "Memory":
         """Load the models and open the store, which is made if there is none.
 
@@ -85,12 +90,16 @@ class Memory:
             uri: folder or object-store URI of the store.
             tenant: whose memories; tenants never see each other.
             models: a preset (``small``, ``paper``, ``fake``), a TOML file, or settings.
+            create: make a store where there is none.
 
         Raises:
+            StoreNotFoundError: there is no store, and none was to be made.
             ConfigError: the models cannot be loaded here.
             SchemaError: the store was made with another encoder or schema.
         """
         config = models if isinstance(models, ModelsConfig) else load_models_config(models)
+        if not create:
+            Store.open(uri)  # before seconds of loading
         loaded = load_models(config)
         return cls(Store.create_or_open(uri, store_meta(loaded)), tenant, loaded)
 
@@ -159,8 +168,8 @@ class Memory:
         counts: Counter[str] = Counter()
         for wave in _waves(items, planner, wave_size):
             counts += self._commit(wave, replace_all=rebuild is Rebuild.ALL)
-        for decision in ("skipped", "forgotten"):
-            counts[f"n_{decision}"] = planner.counts[decision]
+        counts["n_skipped"] = planner.counts["skipped"] + planner.counts["duplicates"]
+        counts["n_forgotten"] = planner.counts["forgotten"]
         return Added(**counts)
 
     def _planner(self, rebuild: Rebuild) -> Planner:
@@ -234,7 +243,8 @@ def _waves(
     items: Iterable[Session | Failure], planner: Planner, wave_size: int
 ) -> Iterator[list[Session | Failure]]:
     """Failures and wanted sessions, ``wave_size`` at a time."""
-    wanted = (item for item in items if isinstance(item, Failure) or planner.wants(item))
+    screened = (planner.screen(item) for item in items)
+    wanted = (item for item in screened if item is not None)
     while wave := list(islice(wanted, wave_size)):
         yield wave
 

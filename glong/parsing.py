@@ -1,24 +1,28 @@
 """The model's answer -> triplets and failures. Never raises: any text can come out of a model.
 
-Accepted, in this order of trying: a ``<think>`` block and code fences around the answer are left out; then
-the first JSON value that holds items counts:
+Accepted, in this order of trying: a ``<think>`` block and code fences around the answer are left
+out; then the first JSON value that holds items counts:
 
-- a list of objects with ``turn``, ``subject``, ``relation``, ``object`` (any case; ``head`` or ``s``,
-  ``predicate`` or ``r``, ``tail`` or ``o`` too), or objects one after another without a list;
-- the same without ``turn`` (the paper's form): tied to the turn if the window has one, else to the turn that
-  shares most words with the triplet, else to the first;
+- a list of objects with ``turn``, ``subject``, ``relation``, ``object`` (any case; ``head`` or
+  ``s``, ``predicate`` or ``r``, ``tail`` or ``o`` too), or objects one after another without a
+  list;
+- the same without ``turn`` (the paper's form): tied to the turn if the window has one, else to the
+  turn that shares most words with the triplet, else to the first;
 - lists ``[s, r, o]`` or ``[turn, s, r, o]``; one such triplet alone;
-- an object around such a list, such as ``{"triplets": [...]}``, or one for each turn with its ``turn``;
+- an object around such a list, such as ``{"triplets": [...]}``, or one for each turn with its
+  ``turn``;
 - a list that breaks off: complete items are kept, with a failure ``truncated_output``.
 
-Failures: ``unparsable_output`` (no JSON at all), ``truncated_output``, ``malformed_triplet`` (an item that is
-no triplet), ``unknown_turn`` (a turn number that the window has not).
+Failures: ``unparsable_output`` (no JSON at all), ``truncated_output``, ``malformed_triplet`` (an
+item that is no triplet), ``unknown_turn`` (a turn number that the window has not),
+``copied_example`` (the object of the prompt's example, which no turn mentions).
 """
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from glong.prompts import EXAMPLE_OBJECTS
 from glong.types import Failure, Triplet, Turn
 
 __all__ = [
@@ -54,9 +58,13 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 def answer_text(triplets: Iterable[Triplet], turns: Sequence[Turn]) -> str:
-    """The answer that states these triplets about these turns: what :func:`parse_answer` reads back.
+    """The answer that states these triplets: what :func:`parse_answer` reads back.
 
     Training data is written with it, in the very spacing that constrained decoding allows.
+
+    Args:
+        triplets: each ``turn_index`` is one of the turns'.
+        turns: in the order in which the prompt numbers them.
     """
     numbers = {turn.index: number for number, turn in reversed(list(enumerate(turns, 1)))}
     items = [
@@ -106,6 +114,7 @@ _MESSAGES = {
     "unparsable_output": "the answer holds no JSON list of triplets",
     "truncated_output": "the answer broke off; its complete triplets were kept. Raise max_tokens",
     "malformed_triplet": "an item is not a triplet of subject, relation and object",
+    "copied_example": "an item repeats the example of the prompt; use a stronger or a tuned model",
     "unknown_turn": "an item names a turn that was not shown; allowed: 1 to {n}",
 }
 
@@ -189,7 +198,7 @@ def _following(body: str, start: int) -> Iterator[object]:
 
 
 def _unwrap(item: object) -> list[object]:
-    """An object around a list of triplets -> these, each with the object's turn; else the item itself."""
+    """An object around a list of triplets -> these, with the object's turn; else the item."""
     if not isinstance(item, dict) or _field(item, "subject") is not None:
         return [item]
     lists = [value for value in item.values() if isinstance(value, list)]
@@ -226,6 +235,8 @@ def _triplet(item: object, turns: Sequence[Turn]) -> Triplet | str:
     object_ = _cut(_field(item, "object"), OBJECT_CHARS)
     if not (subject and relation and object_):
         return "malformed_triplet"
+    if _is_copied(object_, turns):
+        return "copied_example"
     number = _field(item, "turn")
     if number is None:
         return Triplet(subject, relation, object_, _likeliest(turns, subject, object_))
@@ -233,6 +244,12 @@ def _triplet(item: object, turns: Sequence[Turn]) -> Triplet | str:
     if place is None or not 1 <= place <= len(turns):
         return "unknown_turn"
     return Triplet(subject, relation, object_, turns[place - 1].index)
+
+
+def _is_copied(object_: str, turns: Sequence[Turn]) -> bool:
+    """Whether a weak model took the object from the example instead of the dialogue."""
+    copied = object_.lower() in EXAMPLE_OBJECTS
+    return copied and not any(object_.lower() in turn.text.lower() for turn in turns)
 
 
 def _field(item: Mapping[str, object], name: str) -> object:

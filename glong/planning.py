@@ -2,6 +2,7 @@
 
 A session is pending if the manifest does not name it, or names it with other content. What was
 made with other models (*stale*) or could not be read (*failed*) is built again only when asked.
+Of two sessions with one id in one run only the first is looked at; other content is a conflict.
 """
 
 from collections import Counter
@@ -13,9 +14,9 @@ import pyarrow as pa
 
 from glong import ids
 from glong.build import FAILED, Fingerprints
-from glong.types import Session
+from glong.types import Failure, Session
 
-__all__ = ["Known", "Planner", "Rebuild", "known_sessions"]
+__all__ = ["KNOWN_COLUMNS", "Known", "Planner", "Rebuild", "conflicting_session", "known_sessions"]
 
 KNOWN_COLUMNS = ("session_key", "content_hash", "status", "extractor", "scorer", "encoder")
 """The manifest columns that planning reads."""
@@ -50,6 +51,16 @@ def known_sessions(manifest: pa.Table, fingerprints: Fingerprints) -> dict[str, 
     }
 
 
+def conflicting_session(dialogue_id: str, session_id: str) -> Failure:
+    """The failure of a session whose id came before in the run with other content."""
+    message = (
+        f"Session {session_id!r} of dialogue {dialogue_id!r} stands in two input files with"
+        " different content; allowed: one content for an id. The first one met was kept; give"
+        " the other another id."
+    )
+    return Failure(stage="read", kind="conflicting_session", message=message)
+
+
 @dataclass(slots=True)
 class Planner:
     """Decides session by session, and counts what it decided.
@@ -59,7 +70,9 @@ class Planner:
         known: the manifest, from :func:`known_sessions`.
         forgotten: keys of dialogues and sessions that were forgotten and stay so.
         rebuild: which known sessions are built again.
-        counts: ``seen``, ``pending``, ``skipped``, ``stale`` (of the skipped), ``forgotten``.
+        counts: ``seen``, ``pending``, ``skipped``, ``stale`` (of the skipped), ``forgotten``,
+            ``duplicates`` and ``conflicts`` (of an id that came before).
+        contents: session key -> content hash of every session screened so far.
     """
 
     tenant: str
@@ -67,6 +80,23 @@ class Planner:
     forgotten: Collection[str] = frozenset()
     rebuild: Rebuild = Rebuild.NONE
     counts: Counter[str] = field(default_factory=Counter)
+    contents: dict[str, str] = field(default_factory=dict)
+
+    def screen(self, item: Session | Failure) -> Session | Failure | None:
+        """What goes on of an input item: a session to build, a failure, or nothing."""
+        if isinstance(item, Failure):
+            return item
+        key = ids.session_key(self.tenant, item.dialogue_id, item.session_id)
+        content = ids.content_hash(item)
+        if key not in self.contents:
+            self.contents[key] = content
+            return item if self.wants(item) else None
+        self.counts["seen"] += 1
+        if self.contents[key] == content:
+            self.counts["duplicates"] += 1
+            return None
+        self.counts["conflicts"] += 1
+        return conflicting_session(item.dialogue_id, item.session_id)
 
     def wants(self, session: Session) -> bool:
         """Whether this session is to be built now."""

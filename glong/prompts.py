@@ -1,7 +1,8 @@
-"""Every prompt text for extraction, a constant with a version: training and inference build the same chat.
+"""Every prompt text for extraction, a constant with a version, for training and inference alike.
 
-The system message is the same for every call, so that an engine with a prefix cache reads it once; what
-changes comes last. Turns are numbered from 1 within a call. Knows nothing of windows, answers or models.
+The system message is the same for every call, so that an engine with a prefix cache reads it once;
+what changes comes last. Turns are numbered from 1 within a call. Knows nothing of windows, answers
+or models.
 """
 
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from glong.types import Message, Turn
 
 __all__ = [
+    "EXAMPLE_OBJECTS",
     "EXTRACTION_PROMPT_VERSION",
     "EXTRACTION_SYSTEM",
     "clean",
@@ -17,16 +19,24 @@ __all__ = [
 ]
 
 EXTRACTION_PROMPT_VERSION = "extraction-1"
-"""Changes with the text below or with the layout of the user message."""
+"""Changes with the texts below or with the layout of the user message."""
 
-# The paper's appendix to the same effect: an expert in knowledge graphs, triplets, JSON. Ours adds the turn's
-# number, which ties a fact to its source. 112 tokens for SmolLM2: a small model on a CPU has to read it.
-EXTRACTION_SYSTEM = """\
-You are an expert in building knowledge graphs from dialogue. Extract the facts that the numbered turns state \
-as (subject, relation, object) triplets. Answer with a JSON list only, one object for each fact, with the keys \
-"turn" (its number), "subject", "relation" (a verb in snake_case) and "object" (a short phrase). Use names \
-instead of pronouns. Keep what people are, have, do, like, feel and plan. Skip greetings and questions. If there \
-is no fact, answer []."""
+# To the effect of the paper's prompt: an expert in knowledge graphs, triplets, JSON. Ours adds the
+# turn's number, which ties a fact to its source. 147 tokens for SmolLM2, which a CPU has to read.
+# Without an example of two turns an untuned small model answers []; placeholders it copies.
+EXTRACTION_SYSTEM = (
+    "You are an expert in building knowledge graphs from dialogue. Extract (subject, relation, "
+    "object) triplets from the numbered turns: who is, has, does, likes, feels or plans what. "
+    "Answer with a JSON list only. Use names instead of pronouns and relations in snake_case. "
+    "Example:\n"
+    "1. Ana: I got a puppy last week!\n"
+    "2. Ben: Cool! I prefer cats.\n"
+    '[{"turn": 1, "subject": "Ana", "relation": "got", "object": "a puppy last week"}, '
+    '{"turn": 2, "subject": "Ben", "relation": "prefers", "object": "cats"}]\n'
+    "Skip greetings and questions."
+)
+EXAMPLE_OBJECTS = ("a puppy last week", "cats")
+"""Objects of the example above: in an answer about other turns they are copies."""
 
 _CONTEXT_HEADER = "Earlier turns, for reference only:"
 _TURNS_HEADER = "Extract triplets from these turns:"

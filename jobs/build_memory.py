@@ -17,15 +17,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pyarrow as pa
 import ray
 
 from glong._version import __version__
 from glong.config import ModelsConfig
-from glong.errors import ConfigError, GlongError, SchemaError, SourceError
+from glong.errors import ConfigError, GlongError, SchemaError, SourceError, StoreNotFoundError
 from glong.models.load import ModelsIdentity, identify_models
 from glong.planning import KNOWN_COLUMNS, Rebuild
 from glong.prompts import EXTRACTION_PROMPT_VERSION
 from glong.store import Store, StoreMeta
+from glong.tables import MANIFEST
 from jobs.options import Job, check, parser
 from jobs.pipeline import Fragments, build_dataset, read_sessions
 from jobs.progress import Progress, say
@@ -45,7 +47,8 @@ FRAGMENT_SESSIONS = 512
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     args = parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    joined = ray.is_initialized()
     try:
         job = check(args)
         numbers = run(job)
@@ -59,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"Interrupted; {STAYS}")
         return INTERRUPTED
     finally:
-        ray.shutdown()
+        if not joined:
+            ray.shutdown()
+        signal.signal(signal.SIGTERM, before)
     say(describe(numbers))
     if args.summary:
         Path(args.summary).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
@@ -81,45 +86,75 @@ def run(job: Job) -> dict[str, Any]:
     began_s = time.monotonic()
     _connect()
     identity = _identify(job.models)
-    store = Store.create_or_open(
-        job.args.store,
-        StoreMeta(
-            encoder=identity.fingerprints.encoder,
-            dimension=identity.dimension,
-            prompt_version=EXTRACTION_PROMPT_VERSION,
-            glong_version=__version__,
-        ),
-    )
+    store = _store(job, identity)
     read = ReadPlan(
         tenant=job.args.tenant,
         format_name=job.args.format,
         rebuild=job.rebuild,
         limit=job.args.limit,
         fingerprints=identity.fingerprints,
-        manifest=ray.put(store.manifest(job.args.tenant, columns=list(KNOWN_COLUMNS))),
-        forgotten=frozenset(store.forgotten_keys(job.args.tenant)),
+        manifest=ray.put(_known(store, job.args.tenant)),
+        forgotten=store.forgotten_keys(job.args.tenant) if store else frozenset(),
     )
     try:
-        tally = _plan_only(job, read) if job.args.dry_run else _build(job, read, store)
+        tally = (
+            _plan_only(job, read) if store is None or job.args.dry_run else _build(job, read, store)
+        )
     except ray.exceptions.RayError as error:
         raise _ours(error) from error
-    return summarise(tally, identity.fingerprints, store.version, time.monotonic() - began_s)
+    version = store.version if store else 0
+    return summarise(tally, identity.fingerprints, version, time.monotonic() - began_s)
+
+
+def _store(job: Job, identity: ModelsIdentity) -> Store | None:
+    """The store, made if missing, or ``None`` for a dry run where there is none."""
+    meta = StoreMeta(
+        encoder=identity.fingerprints.encoder,
+        dimension=identity.dimension,
+        prompt_version=EXTRACTION_PROMPT_VERSION,
+        glong_version=__version__,
+    )
+    if job.args.dry_run:
+        try:
+            Store.open(job.args.store)
+        except StoreNotFoundError:
+            return None
+    return Store.create_or_open(job.args.store, meta)
+
+
+def _known(store: Store | None, tenant: str) -> pa.Table:
+    """What the manifest says of the tenant's sessions, for planning."""
+    if store is None:
+        return MANIFEST.empty_table().select(KNOWN_COLUMNS)
+    return store.manifest(tenant, columns=list(KNOWN_COLUMNS))
 
 
 def _connect() -> None:
-    """Join the cluster of ``RAY_ADDRESS`` (a submitted job has it), else start Ray here."""
+    """Join the cluster of ``RAY_ADDRESS`` (a submitted job has it), else start Ray here.
+
+    Raises:
+        ConfigError: no cluster answers at that address.
+    """
+    if ray.is_initialized():  # an import into a process that uses Ray already
+        return
     address = os.environ.get("RAY_ADDRESS")
     if not address:
         say("Starting Ray on this machine (set RAY_ADDRESS to use a cluster) ...")
     # Ray starts its processes by fork and exec, which is safe beside Lance's threads.
     warnings.filterwarnings("ignore", message="lance is not fork-safe")
-    ray.init(
-        address=address or "local",
-        num_cpus=None if address else max(int(MIN_CPUS), os.cpu_count() or 1),
-        include_dashboard=None if address else False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
+    try:
+        ray.init(
+            address=address or "local",
+            num_cpus=None if address else max(int(MIN_CPUS), os.cpu_count() or 1),
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, ValueError) as error:
+        raise ConfigError(
+            f"RAY_ADDRESS is {address!r}, and no cluster answers there ({error}); give the address"
+            " of a running one, or unset it to start Ray on this machine."
+        ) from error
     logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 

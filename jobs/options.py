@@ -129,16 +129,13 @@ def check(args: argparse.Namespace) -> Job:
     """
     for name, low in (("limit", 0), ("wave_size", 1), ("wave_seconds", 0.001)):
         value = getattr(args, name)
-        if value < low:
+        if not value >= low:  # a NaN too
             raise ConfigError(f"--{name.replace('_', '-')} is {value}; allowed: {low} or more.")
     if not 0 <= args.max_failure_rate <= 1:
         raise ConfigError(f"--max-failure-rate is {args.max_failure_rate}; allowed: 0 to 1.")
     if not args.tenant:
         raise ConfigError("--tenant is empty; allowed: any name.")
-    if args.summary and not Path(args.summary).absolute().parent.is_dir():
-        raise ConfigError(
-            f"--summary is {args.summary!r}, in a folder that does not exist; make it."
-        )
+    _check_summary(args.summary)
     _check_absolute(args)
     actors = {
         stage: parse_actors(text)
@@ -148,6 +145,17 @@ def check(args: argparse.Namespace) -> Job:
     parts = {part: getattr(args, part) for part in ("extractor", "scorer", "encoder")}
     models = load_models_config(args.models, {k: v for k, v in parts.items() if v is not None})
     return Job(args, tuple(expand_inputs(args.input)), models, Rebuild(args.rebuild), actors)
+
+
+def _check_summary(summary: str | None) -> None:
+    """A summary that cannot be written would show only after hours of work."""
+    if summary is None:
+        return
+    path = Path(summary).absolute()
+    if not path.parent.is_dir():
+        raise ConfigError(f"--summary is {summary!r}, in a folder that does not exist; make it.")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigError(f"--summary is {summary!r}; allowed: a file that can be written.")
 
 
 def _check_absolute(args: argparse.Namespace) -> None:

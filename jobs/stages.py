@@ -24,6 +24,7 @@ import ray
 from glong import ids
 from glong.build import PENDING, Fingerprints, embed_rows, extract_rows, prepare, weigh_rows
 from glong.config import EncoderSpec, ExtractorSpec, ScorerSpec
+from glong.errors import SourceError
 from glong.models.load import load_encoder, load_extractor, load_scorer
 from glong.planning import Planner, Rebuild, known_sessions
 from glong.sources import Reader
@@ -32,6 +33,7 @@ from glong.tables import EXTRACTED, SESSION, WEIGHED, built_schema, failure_stru
 from glong.types import Failure, Session
 
 __all__ = [
+    "REPEAT_COLUMNS",
     "EmbedStage",
     "ExtractStage",
     "ReadPlan",
@@ -43,6 +45,8 @@ __all__ = [
     "split_events",
 ]
 
+REPEAT_COLUMNS = ["session_key", "content_hash", "dialogue_id", "session_id"]
+"""What is looked at to tell a session that comes twice from one with another content."""
 READ_BATCH = 64
 """Sessions that a reading task hands over at once."""
 
@@ -167,12 +171,25 @@ class WriteStage:
         rows, events = split_events(block)
         if rows.num_rows:
             began_s = time.perf_counter()
+            rows, repeats = _split_repeats(rows)
             built = rows.select(self.schema.names).cast(self.schema)
             batch = self.store.write_fragments(built, uuid.uuid4().hex, datetime.now(UTC))
             written = {"batch": encode_fragments(batch), "counts": count_rows(rows)}
             seconds = time.perf_counter() - began_s
             events += [written, {"stage": "write", "seconds": seconds}]
+            events += [{"repeat": repeat} for repeat in repeats]  # after those they repeat
         return join_events(rows.slice(0, 0), events)
+
+
+def _split_repeats(rows: pa.Table) -> tuple[pa.Table, list[dict[str, str]]]:
+    """Rows without those whose session stands before, and what the driver has to know of these."""
+    first: dict[str, int] = {}
+    keys = rows.column("session_key").to_pylist()
+    mask = [first.setdefault(key, place) == place for place, key in enumerate(keys)]
+    if all(mask):
+        return rows, []
+    kept = pa.array(mask, pa.bool_())
+    return rows.filter(kept), rows.select(REPEAT_COLUMNS).filter(pc.invert(kept)).to_pylist()
 
 
 def encode_fragments(batch: FragmentBatch) -> str:
@@ -237,6 +254,8 @@ def read_files(block: pa.Table, plan: ReadPlan) -> Iterator[pa.Table]:
     """A group of files -> their pending sessions, and an event for each failure and each file."""
     planner = plan.planner()
     for path in json.loads(block.column("paths")[0].as_py()):
+        if plan.limit and planner.counts["seen"] >= plan.limit:
+            return
         yield from _read_file(path, plan, planner)
 
 
@@ -257,7 +276,7 @@ def _read_file(path: str, plan: ReadPlan, planner: Planner) -> Iterator[pa.Table
         "stage": "read",
         "seconds": seconds,
         "file": path,
-        "format": reader.format,
+        "format": _format(reader),
         "assumptions": list(reader.assumptions),
         "sessions": planner.counts - before,
         "reader": dict(reader.counts),
@@ -272,8 +291,16 @@ def _limited(reader: Reader, planner: Planner, limit: int) -> Iterator[Session |
         item = next(items, None)
         if item is None:
             return
-        if isinstance(item, Failure) or planner.wants(item):
-            yield item
+        if (screened := planner.screen(item)) is not None:
+            yield screened
+
+
+def _format(reader: Reader) -> str:
+    """The format's name for the summary; that none was recognised is told by a failure already."""
+    try:
+        return reader.format
+    except SourceError:
+        return "unknown"
 
 
 def _failure_event(failure: Failure) -> dict[str, Any]:

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from glong import ids
+from glong.planning import conflicting_session
 from glong.store import FragmentBatch, Store, Wave
 from glong.tables import built_schema, failure_struct, record_failures_to
-from glong.types import Failure
-from jobs.stages import count_rows, decode_fragments, split_events
+from jobs.stages import REPEAT_COLUMNS, count_rows, decode_fragments, split_events
 from jobs.summary import Tally
 
 __all__ = ["WaveLoop"]
@@ -74,6 +74,10 @@ class WaveLoop:
             if "counts" in event:
                 n += self._take_fragments(event)
                 continue
+            if "repeat" in event:
+                self._is_first(event["repeat"])
+                n += 1
+                continue
             self.tally.add(event)
             if "failure" in event:
                 self._failures.append(event["failure"])
@@ -95,6 +99,8 @@ class WaveLoop:
         kept = batch.manifest.filter(mask)
         self._fragments.append(FragmentBatch(kept, batch.failures, batch.fragments))
         self.tally.add_counts(event["counts"])
+        if kept.num_rows < batch.manifest.num_rows:
+            self.tally.drop(batch.manifest.filter(pc.invert(mask)))
         return sum(event["counts"]["sessions"].values())
 
     def _first_of_run(self, rows: pa.Table) -> pa.BooleanArray:
@@ -103,25 +109,20 @@ class WaveLoop:
         Sources settle repeats within a file; this settles one session id in several files. Other
         content under the id is a failure: which of the two is right cannot be known here.
         """
-        columns = ["session_key", "content_hash", "dialogue_id", "session_id"]
-        mask = []
-        for row in rows.select(columns).to_pylist():
-            first = row["session_key"] not in self._contents
-            content = self._contents.setdefault(row["session_key"], row["content_hash"])
-            mask.append(first)
-            if not first and content == row["content_hash"]:
-                self.tally.reader["duplicates"] += 1
-            elif not first:
-                self._conflict(row["dialogue_id"], row["session_id"])
+        mask = [self._is_first(row) for row in rows.select(REPEAT_COLUMNS).to_pylist()]
         return pa.array(mask, pa.bool_())
 
+    def _is_first(self, row: dict[str, str]) -> bool:
+        first = row["session_key"] not in self._contents
+        content = self._contents.setdefault(row["session_key"], row["content_hash"])
+        if not first and content == row["content_hash"]:
+            self.tally.reader["duplicates"] += 1
+        elif not first:
+            self._conflict(row["dialogue_id"], row["session_id"])
+        return first
+
     def _conflict(self, dialogue_id: str, session_id: str) -> None:
-        message = (
-            f"Session {session_id!r} of dialogue {dialogue_id!r} stands in two input files with"
-            " different content; allowed: one content for an id. The first one met was kept; give"
-            " the other another id."
-        )
-        failure = Failure(stage="read", kind="conflicting_session", message=message)
+        failure = conflicting_session(dialogue_id, session_id)
         row = failure_struct(failure, ids.failure_id("", failure))
         self._failures.append(row)
         self.tally.add({"failure": row})

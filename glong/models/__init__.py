@@ -1,4 +1,4 @@
-"""Models behind the seams of :mod:`glong.protocols`: fakes, and back ends that import their libraries lazily.
+"""Models behind the seams of :mod:`glong.protocols`, each importing its libraries lazily.
 
-:mod:`glong.models.load` makes an instance from a spec; everything else here is one back end a module.
+:mod:`glong.models.load` makes an instance from a spec; the rest is one back end a module.
 """

@@ -1,7 +1,8 @@
-"""Deterministic models without weights: they drive every layer's tests, demonstrations and load measurements.
+"""Deterministic models without weights, for every layer's tests and for load measurements.
 
-Each result is a function of its own item, by CRC-32 of the text, so that batches, order and sharding cannot
-matter. The extractor and the encoder are fast, since load tests measure what is around them.
+Each result is a function of its own item, by CRC-32 of the text, so that batches, order and
+sharding cannot matter. The extractor and the encoder are fast, since load tests measure what is
+around them.
 """
 
 import json
@@ -181,7 +182,7 @@ class FakeEncoder:
         sums = np.bincount(places, values, minlength=shape[0] * shape[1]).reshape(shape)
         norms = np.linalg.norm(sums, axis=1, keepdims=True)
         sums[norms[:, 0] == 0, 0] = 1.0  # words that cancel out exactly
-        return sums / np.where(norms == 0, 1.0, norms)
+        return np.asarray(sums / np.where(norms == 0, 1.0, norms))
 
 
 @lru_cache(maxsize=200_000)

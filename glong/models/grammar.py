@@ -1,7 +1,7 @@
-"""JSON-schema constrained decoding for transformers, with xgrammar: impossible tokens get the logit -inf.
+"""JSON-schema constrained decoding for transformers, with xgrammar: masks what cannot follow.
 
-One matcher a row follows that row's schema; rows without a schema stay free. White space between JSON tokens is
-off, since a weak model writes it until the limit.
+One matcher a row follows that row's schema; rows without a schema stay free. White space between
+JSON tokens is off, since a weak model writes it until the limit.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class GrammarCompiler:
             ) from error
 
     def mask(self, json_schemas: Sequence[str]) -> "GrammarMask | None":
-        """The logits processor of one batch, one schema a row (empty: free); ``None`` if all are free."""
+        """The mask of a batch, one schema a row (empty: free); ``None`` if all rows are free."""
         if not any(json_schemas):
             return None
         grammars = [self.compile(schema) if schema else None for schema in json_schemas]
@@ -54,7 +54,7 @@ class GrammarCompiler:
 
 
 class GrammarMask:
-    """A logits processor for one call of ``generate``: follows what each row wrote and masks what cannot follow.
+    """A logits processor for one call of ``generate``: each row keeps to its grammar.
 
     Args:
         grammars: a compiled grammar, or ``None``, for each row of the batch.
@@ -74,7 +74,7 @@ class GrammarMask:
         self._started = False
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Mask ``scores`` of shape (rows, vocabulary), given ``input_ids`` of shape (rows, tokens so far)."""
+        """Mask ``scores`` (rows, vocabulary), given ``input_ids`` (rows, tokens so far)."""
         if self._started:
             last = input_ids[:, -1].tolist()
             for row, matcher in self._open():

@@ -1,8 +1,8 @@
-"""Generator and encoder behind any OpenAI-compatible endpoint (OpenAI, a vLLM server, llama.cpp, Ollama, ...).
+"""Generator and encoder behind any OpenAI-compatible endpoint (OpenAI, vLLM, llama.cpp, ...).
 
-The official client retries what may pass (connection, timeout, 408, 409, 429, 5xx) with back-off and reads
-``Retry-After``; here its errors become glong's, in one place. What concerns one request is that item's failure;
-a wrong key or model stops the call.
+The official client retries what may pass (connection, timeout, 408, 409, 429, 5xx) with back-off
+and reads ``Retry-After``; here its errors become glong's, in one place. What concerns one request
+is that item's failure; a wrong key or model stops the call.
 """
 
 import json
@@ -225,7 +225,8 @@ class OpenAIEncoder:
         """Vectors of shape (len(texts), dimension), float32, unit length.
 
         Raises:
-            ModelError: the endpoint refuses or cannot be reached, or its vectors have another length.
+            ModelError: the endpoint refuses or cannot be reached, or its vectors have another
+                length.
         """
         step = self._spec.batch_size
         parts = [self._encode(texts[i : i + step]) for i in range(0, len(texts), step)]
@@ -246,7 +247,8 @@ class OpenAIEncoder:
         expected = (len(texts), self.dimension)
         if vectors.shape != expected:
             raise ModelError(
-                f"model {self._spec.model!r} gave vectors of shape {vectors.shape}, expected {expected}.",
+                f"model {self._spec.model!r} gave vectors of shape {vectors.shape}; "
+                f"expected: {expected}.",
                 hint="Set encoder.dimension to the model's.",
             )
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)

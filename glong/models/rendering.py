@@ -1,4 +1,4 @@
-"""Messages -> token ids through a tokenizer's chat template: the local back ends read the very same tokens."""
+"""Messages -> token ids through a chat template: local back ends read the very same tokens."""
 
 from typing import Any
 
@@ -32,8 +32,11 @@ def render(tokenizer: Any, request: GenerationRequest) -> list[int]:
 
 
 def too_long(n_prompt: int, max_tokens: int, limit: int) -> Failure | None:
-    """The failure of a prompt whose answer would not fit into the model's context, if it does not."""
+    """The failure of a prompt that leaves no room for its answer in the model's context, if so."""
     if n_prompt + max_tokens <= limit:
         return None
-    message = f"the prompt has {n_prompt} tokens and the answer up to {max_tokens}; allowed: {limit} in all"
-    return Failure("extract", "prompt_too_long", f"{message}. Lower window_chars or max_tokens.")
+    message = (
+        f"the prompt has {n_prompt} tokens and the answer up to {max_tokens}; "
+        f"allowed: {limit} together. Lower window_chars or max_tokens."
+    )
+    return Failure("extract", "prompt_too_long", message)

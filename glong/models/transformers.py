@@ -1,10 +1,11 @@
 """The generator for machines without vLLM: Hugging Face transformers, greedy, in padded batches.
 
-Batches are sorted by length and padded on the left; the mask hides the padding, so that a row's tokens do not
-depend on its batch mates but for rounding. float32 on a CPU (bfloat16 is about 50 times slower without
-AVX512), the checkpoint's own type on a GPU.
+Batches are sorted by length and padded on the left; the mask hides the padding, so that a row's
+tokens do not depend on its batch mates but for rounding. float32 on a CPU (bfloat16 is about 50
+times slower without AVX512), the checkpoint's own type on a GPU.
 """
 
+import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +22,9 @@ __all__ = ["TransformersGenerator", "plan_batches"]
 
 MAX_BATCH_ROWS = 16
 MAX_BATCH_TOKENS = 16_384
-"""Rows times padded length, prompt and answer: bounds the memory of keys and values (0.8 GB for SmolLM2, twice
-for a moment at each step). Wider batches were no faster on two cores: the cache is copied at every step."""
+"""Rows times padded length, prompt and answer: bounds the memory of keys and values (0.8 GB for
+SmolLM2, twice for a moment at each step). Wider batches were no faster on two cores: the cache is
+copied at every step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,8 @@ class TransformersGenerator:
         self._fingerprint = fingerprint
         self._stops = _stop_ids(model, tokenizer)
         # The checkpoint's own sampling and penalties would make the answers not greedy.
-        model.generation_config = GenerationConfig(
-            do_sample=False, eos_token_id=self._stops, pad_token_id=self._stops[0]
-        )
+        settings: dict[str, Any] = {"eos_token_id": self._stops, "pad_token_id": self._stops[0]}
+        model.generation_config = GenerationConfig.from_dict({"do_sample": False, **settings})
         self._grammars = GrammarCompiler(tokenizer, model.config.vocab_size, self._stops)
 
     @classmethod
@@ -76,7 +77,7 @@ class TransformersGenerator:
             settings["quantization_config"] = _nf4(on_gpu)
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder)
-            model = AutoModelForCausalLM.from_pretrained(folder, **settings)
+            model: Any = AutoModelForCausalLM.from_pretrained(folder, **settings)
         except (OSError, ValueError) as error:
             raise ModelError(
                 f"{spec.model!r} cannot be loaded: {error}", hint="Check the files of the model."
@@ -155,8 +156,9 @@ def plan_batches(sizes: Sequence[tuple[int, int]]) -> list[list[int]]:
         sizes: for each request the tokens of its prompt and the most tokens of its answer.
 
     Returns:
-        Indices of the requests, batch by batch, longest first; a batch has one ``max_tokens``, at most
-        ``MAX_BATCH_ROWS`` rows, and at most ``MAX_BATCH_TOKENS`` tokens unless it is a single row.
+        Indices of the requests, batch by batch, longest first; a batch has one ``max_tokens``, at
+        most ``MAX_BATCH_ROWS`` rows, and at most ``MAX_BATCH_TOKENS`` tokens unless it is a single
+        row.
     """
     batches: list[list[int]] = []
     for index in sorted(range(len(sizes)), key=lambda i: sizes[i][::-1], reverse=True):
@@ -205,13 +207,13 @@ def _adapted(model: Any, spec: ExtractorSpec) -> Any:
 def _nf4(on_gpu: bool) -> Any:
     if not on_gpu:
         raise ConfigError("extractor.quantization is 'nf4'; allowed without an NVIDIA GPU: none.")
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise ConfigError("nf4 needs bitsandbytes. Install it with: pip install bitsandbytes")
     with extra("models"):
-        import bitsandbytes  # noqa: F401  # named here, since transformers says so only when loading
         import torch
         from transformers import BitsAndBytesConfig
 
-    return BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_compute_dtype=torch.bfloat16,
+    settings: Any = BitsAndBytesConfig
+    return settings(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
     )

@@ -1,6 +1,7 @@
-"""The generator for GPUs, and for tests on a CPU: vLLM's offline engine, greedy, with prefix caching.
+"""The generator for GPUs, and for tests on a CPU: vLLM's offline engine, with prefix caching.
 
-Prompts are rendered here, so that this and :mod:`glong.models.transformers` read the very same tokens.
+Prompts are rendered here, so that this and :mod:`glong.models.transformers` read the very same
+tokens.
 """
 
 import json

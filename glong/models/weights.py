@@ -1,7 +1,8 @@
 """A model's name -> its folder on this machine, and the identity of its weights.
 
-A name is ``package:smollm2``, a folder, or a hub name. The identity says what the weights *are*, not where they
-lie or what runs them, so that two machines or two back ends with one model share a fingerprint.
+A name is ``package:smollm2``, a folder, or a hub name. The identity says what the weights *are*,
+not where they lie or what runs them, so that two machines or two back ends with one model share a
+fingerprint.
 """
 
 from collections.abc import Iterator
@@ -47,8 +48,9 @@ def model_folder(name: str) -> Path:
 def weights_identity(name: str) -> str:
     """What the weights are, without loading them.
 
-    A package: the hash of its file. A folder: the hash of its settings and, of each weight file, its name,
-    its size and its first MiB; renaming the folder changes nothing. A hub name: the name and the commit.
+    A package: the hash of its file. A folder: the hash of its settings and, of each weight file,
+    its name, its size and its first MiB; renaming the folder changes nothing. A hub name: the name
+    and the commit.
 
     Raises:
         ConfigError: no such package.
@@ -67,9 +69,10 @@ def generator_fingerprint(model: str, adapter: str = "", quantization: str = "no
 
 
 def own_weights(model: Any) -> None:
-    """Copy a torch model's weights out of the mapped file into memory, in place; tied ones stay tied.
+    """Copy a torch model's weights from the mapped file into memory; tied ones stay tied.
 
-    safetensors leaves them in the file's pages, unaligned: a step of SmolLM2 took 1.2 s so, 0.1 s after the copy.
+    safetensors leaves them in the file's pages, unaligned: a step of SmolLM2 took 1.2 s so, and
+    0.1 s after the copy.
     """
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()

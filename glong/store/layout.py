@@ -16,7 +16,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from glong.errors import ConflictError, SchemaError, StoreError
+from glong.errors import ConflictError, SchemaError, StoreError, StoreNotFoundError
 from glong.tables import FORMAT_VERSION, stored_schemas
 
 __all__ = ["Layout", "StoreMeta", "create_or_open_layout", "open_layout", "read_meta", "translated"]
@@ -128,7 +128,8 @@ def open_layout(uri: str, storage_options: Mapping[str, str] | None = None) -> L
     """Open a store.
 
     Raises:
-        StoreError: there is none, or it cannot be reached.
+        StoreNotFoundError: there is none.
+        StoreError: it cannot be reached.
         SchemaError: it is a database of something else, or of another format version.
     """
     uri = normalise_uri(uri)
@@ -136,7 +137,7 @@ def open_layout(uri: str, storage_options: Mapping[str, str] | None = None) -> L
     session = _session()
     sessions = _find(f"{uri}/sessions.lance", options, session)
     if sessions is None:
-        raise StoreError(
+        raise StoreNotFoundError(
             f"There is no store at {uri}. Check --store, or make one with"
             " `python jobs/build_memory.py --input FILE --store URI`."
         )

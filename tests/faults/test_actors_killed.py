@@ -1,0 +1,64 @@
+"""SIGKILL of actors at work: Ray starts them anew, and nothing is lost or doubled."""
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.faults.builds import Bench, Tables, assert_same, committed, tables_of
+from tests.faults.processes import Running, members, title, wait_until
+
+pytestmark = pytest.mark.slow
+
+
+def _actors(bench: Bench, stage: str) -> list[int]:
+    """The cluster's processes that hold an actor of a stage."""
+    assert bench.cluster is not None
+    return [pid for pid in members(bench.cluster.process.pid) if stage in title(pid)]
+
+
+def _kill_actor(bench: Bench, job: Running, stage: str) -> None:
+    """Kill a stage's actor and see Ray start another before the job ends."""
+    wait_until(lambda: bool(_actors(bench, stage)), job)
+    (killed,) = _actors(bench, stage)
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: bool(set(_actors(bench, stage)) - {killed}), job)
+
+
+def _build_with_kills(bench: Bench, store: Path, seed: int, stages: list[str], writer: str) -> None:
+    """Kill the actors of these stages in random order, at random states of progress."""
+    dice = random.Random(seed)
+    dice.shuffle(stages)
+    # The last third is left alone: by then some stages have no work left.
+    moments = sorted(dice.randrange(1, bench.n_sessions * 2 // 3) for _ in stages)
+    with bench.build(store, "--writer", writer) as job:
+        for stage, moment in zip(stages, moments, strict=True):
+            wait_until(lambda at=moment: committed(store) >= at, job)
+            _kill_actor(bench, job, stage)
+        job.succeed()
+
+
+@pytest.mark.ci
+def test_a_job_whose_actor_is_killed_ends_with_the_undisturbed_tables(
+    bench: Bench, reference: Tables, tmp_path: Path
+) -> None:
+    _build_with_kills(bench, tmp_path / "store", 4, ["ExtractStage"], "driver")
+    assert_same(tables_of(tmp_path / "store", tmp_path / "rows"), reference)
+
+
+def test_a_job_whose_actors_are_killed_again_and_again_ends_with_the_undisturbed_tables(
+    bench: Bench, reference: Tables, tmp_path: Path
+) -> None:
+    stages = ["ExtractStage", "WeighStage", "EmbedStage"] * 2
+    _build_with_kills(bench, tmp_path / "store", 5, stages, "driver")
+    assert_same(tables_of(tmp_path / "store", tmp_path / "rows"), reference)
+
+
+def test_workers_killed_while_they_write_leave_nothing_half_written(
+    bench: Bench, reference: Tables, tmp_path: Path
+) -> None:
+    stages = ["WriteStage", "WriteStage", "WriteStage", "EmbedStage", "ExtractStage"]
+    _build_with_kills(bench, tmp_path / "store", 6, stages, "workers")
+    assert_same(tables_of(tmp_path / "store", tmp_path / "rows"), reference)
