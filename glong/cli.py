@@ -215,7 +215,11 @@ def _hits_text(hits: Sequence[Hit]) -> str:
 def _export(args: argparse.Namespace) -> int:
     from glong.store import Store
 
-    rows = Store.open(args.store).export(Path(args.out), args.tenant, args.vectors)
+    store = Store.open(args.store)
+    try:
+        rows = store.export(Path(args.out), args.tenant, args.vectors)
+    except OSError as error:
+        raise ConfigError(f"--out is {args.out!r} and cannot be written: {error}.") from error
     _show(args, rows, "\n".join(f"{name}.jsonl: {n} rows" for name, n in rows.items()))
     return DONE
 

@@ -110,6 +110,7 @@ class ExtractorSpec:
             "max_tokens",
             "batch_size",
             "max_concurrency",
+            "max_model_tokens",
         ):
             _require(
                 getattr(self, name) >= 1, f"extractor.{name}", getattr(self, name), "1 or more"

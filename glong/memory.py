@@ -129,17 +129,18 @@ class Memory:
             dialogue_id: the memory it belongs to.
             turns: ``{"speaker", "text", "time"?}`` in order.
             session_id: unique within the dialogue; other content under one id replaces the old.
-            started_at: RFC 3339 text or an aware ``datetime``; now if not given.
+            started_at: RFC 3339 text or an aware ``datetime``; if not given, what is stored for the
+                session, else now.
 
         Raises:
             SourceError: a turn or a time is not of that form.
-            ModelError: the models failed on it for a cause that may pass.
+            ModelError: a model as a whole is unusable.
         """
-        started = datetime.now(UTC) if started_at is None else started_at
+        started = started_at or self._start_of(str(dialogue_id), str(session_id))
         session = {
             "session_id": session_id,
             "started_at": started.isoformat() if isinstance(started, datetime) else started,
-            "turns": [dict(turn) for turn in turns],
+            "turns": list(turns),
         }
         record = {"dialogue_id": dialogue_id, "sessions": [session]}
         found = []
@@ -149,6 +150,13 @@ class Memory:
             if isinstance(item, Found):
                 found.append(item.session)
         return self.build(found)
+
+    def _start_of(self, dialogue_id: str, session_id: str) -> datetime:
+        """The stored start, so that adding a session again without a time does nothing; or now."""
+        rows = self.store.manifest(self.tenant, columns=["session_key", "started_at"])
+        key = ids.session_key(self.tenant, dialogue_id, session_id)
+        known = rows.filter(pc.equal(rows.column("session_key"), key)).column("started_at")
+        return next(iter(known.to_pylist()), None) or datetime.now(UTC)
 
     def build(
         self,
@@ -225,10 +233,12 @@ class Memory:
 
         Raises:
             NotFoundError: the tenant has no such dialogue.
-            ConfigError: no such profile.
+            ConfigError: no such profile, or a time without a zone.
         """
         if profile not in PROFILES:
             raise ConfigError(f"profile is {profile!r}; allowed: {', '.join(PROFILES)}.")
+        if now is not None and now.tzinfo is None:
+            raise ConfigError(f"now is {now}, without a zone; give an aware time (tzinfo=UTC).")
         version = self.store.version
         graph = self.graph(dialogue_id, version=version)
         at = now or datetime.now(UTC)

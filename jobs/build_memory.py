@@ -155,6 +155,7 @@ def _connect() -> None:
             f"RAY_ADDRESS is {address!r}, and no cluster answers there ({error}); give the address"
             " of a running one, or unset it to start Ray on this machine."
         ) from error
+    signal.signal(signal.SIGTERM, _interrupt)  # `ray.init` puts its own handler in this place
     logging.getLogger("ray.data").setLevel(logging.ERROR)
 
 

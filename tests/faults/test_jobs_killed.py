@@ -87,8 +87,7 @@ def test_a_driver_that_dies_after_each_step_of_a_wave_ends_with_the_undisturbed_
     assert_same(tables_of(store, tmp_path / "rows"), reference)
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("writer", ["driver", "workers"])
+@pytest.mark.parametrize("writer", [pytest.param("driver", marks=pytest.mark.ci), "workers"])
 def test_rows_whose_manifest_was_never_written_stay_invisible_and_are_built_again(
     bench: Bench, reference: Tables, tmp_path: Path, writer: str
 ) -> None:

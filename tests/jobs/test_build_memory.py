@@ -474,7 +474,7 @@ def test_on_ray_a_run_gives_the_tables_that_one_process_gives(
 ) -> None:
     bad = write(tmp_path / "bad.jsonl", [dialogue("d", 30), "{broken"])
     outcome = run_on_ray(SAMPLES, bad)
-    assert (outcome.status, outcome.summary["failures"]) == (0, {"read": {"bad_json": 1}})
+    assert (outcome.status, outcome.summary["failures"]) == (0, {"read": {"broken_json": 1}})
     assert counts(outcome, "seen", "built", "failed") == [66, 66, 0]
     run_here(SAMPLES, bad, store=tmp_path / "here")
     assert exported(tmp_path) == exported(tmp_path, "here")

@@ -1,0 +1,311 @@
+"""The command line, with fake models, in this process."""
+
+import json
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glong import cli
+from glong._version import __version__
+from glong.cli import main
+from glong.errors import ModelError
+from glong.sources import sample_dialogues
+from glong.store import Store
+from tests.jobs.inputs import dialogue, write
+
+SAMPLES = str(sample_dialogues())
+FAKE = ["--models", "fake"]
+ASK = ["retrieve", "--dialogue", "mira-and-tom", "Where does Mira live?", *FAKE]
+BUILD = ["build", "--input", SAMPLES, *FAKE]
+
+
+@pytest.fixture
+def store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """``--store URI`` of a store with the sample dialogues."""
+    option = ["--store", str(tmp_path / "memory")]
+    assert main([*BUILD, *option]) == 0
+    capsys.readouterr()
+    return option
+
+
+def document(argv: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
+    """What a command prints for programs: one JSON document and nothing else."""
+    assert main([*argv, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+# build
+
+
+def test_build_tells_people_and_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    option = ["--store", str(tmp_path / "memory")]
+    assert main([*BUILD, *option]) == 0
+    assert capsys.readouterr().out.startswith("36 sessions built, 0 skipped, 0 failed, ")
+    again = document([*BUILD, *option], capsys)
+    assert (again["n_built"], again["n_skipped"]) == (0, 36)
+    assert document([*BUILD, *option, "--rebuild", "all"], capsys)["n_built"] == 36
+
+
+def test_the_limit_counts_sessions_over_all_files_those_built_included(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = write(tmp_path / "a.jsonl", [dialogue("a", 2)])
+    b = write(tmp_path / "b.jsonl", [dialogue("b", 3)])
+    argv = ["build", "--input", b, "--input", a, "--store", str(tmp_path / "m"), *FAKE, "--limit"]
+    assert document([*argv, "3"], capsys)["n_built"] == 3
+    added = document([*argv, "4"], capsys)
+    assert (added["n_built"], added["n_skipped"]) == (1, 3)
+
+
+def test_bad_records_are_stored_and_the_rest_is_built(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "a.jsonl", [dialogue("a", 2), "{broken"])
+    odd = write(tmp_path / "b.jsonl", [{"colour": "red"}])
+    argv = ["build", "--input", path, "--input", odd, "--store", str(tmp_path / "m"), *FAKE]
+    added = document(argv, capsys)
+    assert (added["n_built"], added["n_failures"]) == (2, 2)
+    kinds = Store.open(str(tmp_path / "m")).visible("failures").column("kind").to_pylist()
+    assert sorted(kinds) == ["broken_json", "unknown_format"]
+
+
+def test_sessions_that_failed_end_with_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from glong.models.fake import FakeExtractor
+    from glong.types import Extraction, Failure
+
+    lost = Extraction((), (Failure("extract", "bad_json", "m", turn_index=0),), n_windows=1)
+    monkeypatch.setattr(FakeExtractor, "extract", lambda self, found: [lost] * len(found))
+    assert main([*BUILD, "--store", str(tmp_path / "m")]) == 1
+    assert "36 failed" in capsys.readouterr().out
+
+
+# retrieve
+
+
+def test_retrieve_shows_facts_with_score_parts_source_and_time(
+    store: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*ASK, *store, "--k", "2"]) == 0
+    first, source, second, _ = capsys.readouterr().out.splitlines()
+    assert first.startswith("1. ")
+    assert second.startswith("2. ")
+    assert all(part in first for part in ("->", "similarity ", "weight ", "recency "))
+    assert source.startswith(("   Mira, 2025-", "   Tom, 2025-"))
+
+
+def test_retrieve_gives_programs_everything_with_times_as_rfc_3339(
+    store: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = "2026-02-01T00:00:00Z"
+    result = document([*ASK, *store, "--k", "2", "--now", now], capsys)
+    assert len(result["hits"]) == 2
+    hit = result["hits"][0]
+    assert hit.keys() == {"edge", "turn", "score", "parts"}
+    assert hit["parts"].keys() == {"similarity", "weight", "recency"}
+    for time in (hit["turn"]["time"], hit["edge"]["created_at"]):
+        assert time.endswith("Z")
+        assert "T" in time
+        assert datetime.fromisoformat(time).tzinfo is not None
+    again = document([*ASK, *store, "--k", "2", "--now", now], capsys)
+    assert all(hit["parts"]["recency"] == 1.0 for hit in again["hits"])
+    assert {hit["edge"]["accessed_at"] for hit in again["hits"]} == {now}
+
+
+def test_nothing_found_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli._hits_text([]) == "No memory answers this."
+
+
+# export
+
+
+def test_export_writes_tables_and_counts_rows(
+    store: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    rows = document(["export", *store, "--out", str(out)], capsys)
+    assert rows["sessions"] == 36
+    for table, n in rows.items():
+        lines = (out / f"{table}.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+        assert len(lines) == n
+    assert main(["export", *store, "--out", str(out)]) == 0
+    assert "sessions.jsonl: 36 rows" in capsys.readouterr().out
+
+
+def test_export_of_a_tenant_without_rows_is_empty(
+    store: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["export", *store, "--out", str(tmp_path / "out"), "--tenant", "nobody"]
+    assert set(document(argv, capsys).values()) == {0}
+
+
+def test_an_output_that_cannot_be_written_is_said_without_a_traceback(
+    store: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["export", *store, "--out", str(tmp_path / "file" / "out")]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+# doctor and demo
+
+
+def test_doctor_says_what_is_installed_and_what_loads(
+    store: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = document(["doctor", *FAKE, *store], capsys)
+    assert report["healthy"] is True
+    assert report["glong"] == __version__
+    assert [part["part"] for part in report["parts"]] == ["extractor", "scorer", "encoder"]
+    assert all(part["rate"] > 0 and not part["error"] for part in report["parts"])
+    assert report["packages"]["pylance"] != "not installed"
+    assert (report["store"]["sessions_built"], report["violations"]) == (36, [])
+    assert main(["doctor", *FAKE, *store]) == 0
+    text = capsys.readouterr().out
+    assert "store     36 sessions built, 0 failed, 0 rules broken" in text
+    assert "turns/s" in text
+
+
+def test_doctor_names_what_does_not_load_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    models = tmp_path / "mine.toml"
+    models.write_text(
+        '[extractor]\nbackend = "fake"\n[scorer]\nbackend = "fake"\n'
+        '[encoder]\nbackend = "openai"\nmodel = "m"\n'
+    )
+    assert main(["doctor", "--models", str(models), "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    errors = [part["error"] for part in report["parts"]]
+    assert errors[:2] == ["", ""]
+    assert 'pip install "glong[openai]"' in errors[2]
+    assert report["healthy"] is False
+
+
+def test_doctor_finds_a_broken_store(store: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    Store.open(store[1]).layout.dataset("edges").delete("true")
+    assert main(["doctor", *FAKE, *store]) == 1
+    assert "0 rules broken" not in capsys.readouterr().out
+
+
+def test_demo_answers_its_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", *FAKE]) == 0
+    captured = capsys.readouterr()
+    assert "? What does Mira like to grill?\n1. " in captured.out
+    assert "? Which pet does Mira have?\n1. " in captured.out
+    assert "Building a memory of 2 of 12 sample dialogues" in captured.err
+
+
+def test_demo_gives_programs_its_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = document(["demo", *FAKE], capsys)
+    assert shown["built"]["n_built"] == 7
+    assert all(answer["hits"] for answer in shown["answers"].values())
+
+
+# What is wrong
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        ([*BUILD, "--store", "m", "--limit", "-1"], "--limit allows 0 or more"),
+        ([*BUILD, "--store", "m", "--wave-size", "0"], "--wave-size 1 or more"),
+        (["build", "--input", "none.jsonl", "--store", "m", *FAKE], "'none.jsonl' does not exist"),
+        (["build", "--input", SAMPLES, "--store", "m", "--models", "huge"], "models is 'huge'"),
+        ([*ASK, "--store", "none"], "There is no store at "),
+        (["export", "--store", "none", "--out", "o"], "There is no store at "),
+        (["doctor", *FAKE, "--store", "none"], "There is no store at "),
+    ],
+)
+def test_bad_usage_ends_with_2_and_makes_nothing(
+    argv: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(argv) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert says in error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--dialogue", "nobody"], "has no dialogue 'nobody'"),
+        (["--tenant", "other"], "Tenant 'other' has no dialogue"),
+        (["--k", "0"], "retrieval.k is 0; allowed: 1 or more"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_ends_with_2(
+    options: list[str], says: str, store: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*ASK, *store, *options]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        ([], "required: COMMAND"),
+        (["dance"], "invalid choice: 'dance'"),
+        (["build", "--store", "m"], "required: --input"),
+        ([*ASK, "--store", "m", "--now", "today"], "not a time with a zone; allowed: RFC 3339"),
+        ([*ASK, "--store", "m", "--now", "2026-01-05T10:00:00"], "not a time with a zone"),
+        ([*ASK, "--store", "m", "--profile", "best"], "invalid choice: 'best'"),
+    ],
+)
+def test_what_the_parser_refuses_ends_with_2(
+    argv: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(argv)
+    assert stopped.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "says"),
+    [
+        (ModelError("Engine died.", hint="Restart it."), 1, "error: Engine died. Restart it."),
+        (KeyboardInterrupt(), 130, "Interrupted; what was committed stays."),
+    ],
+)
+def test_how_a_stopped_command_ends(
+    error: BaseException,
+    status: int,
+    says: str,
+    store: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def stop(*args: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("glong.memory.Memory.build", stop)
+    assert main([*BUILD, *store]) == status
+    assert says in capsys.readouterr().err
+
+
+def test_the_installed_command_says_its_version() -> None:
+    command = str(Path(sys.executable).parent / "glong")
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"glong {__version__}\n")
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("build", "retrieve", "export", "doctor", "demo"))

@@ -1,0 +1,241 @@
+"""Blocks of session rows and events, and the stages that pass them on."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from glong import ids
+from glong.build import BUILT, FAILED, PENDING, Fingerprints, Models, build_rows, prepare
+from glong.config import FAKE_MODELS
+from glong.models.fake import FakeEncoder, FakeExtractor, FakeScorer
+from glong.planning import KNOWN_COLUMNS, Rebuild
+from glong.store import Store
+from glong.tables import EXTRACTED, MANIFEST, SESSION, WEIGHED, built_schema
+from glong.types import Failure, Session, Turn
+from jobs import stages
+from jobs.stages import (
+    EmbedStage,
+    ExtractStage,
+    ReadPlan,
+    WeighStage,
+    WriteStage,
+    count_rows,
+    decode_fragments,
+    join_events,
+    read_files,
+    split_events,
+)
+from tests.glong.store.rows import META, START, built, built_session
+from tests.jobs.inputs import dialogue, session, write
+
+EVENTS = [{"stage": "read", "seconds": 1.5}, {"failure": {"kind": "ü\u2028"}}]
+MODELS = Models(FakeExtractor(), FakeScorer(), FakeEncoder(FAKE_MODELS.encoder.dimension))
+
+
+def sessions(n: int) -> list[Session]:
+    turns = (Turn(0, "Mira", "I got a greyhound."), Turn(1, "Tom", "I live in Leipzig."))
+    return [Session("d", f"s{i}", START, turns) for i in range(n)]
+
+
+# Blocks
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+@pytest.mark.parametrize("events", [[], EVENTS])
+def test_rows_and_events_share_a_block(n: int, events: list[dict[str, Any]]) -> None:
+    rows = prepare("t", sessions(n))
+    block = join_events(rows, events)
+    assert block.num_rows == n + len(events)
+    found, told = split_events(block)
+    assert found.equals(rows)
+    assert told == events
+
+
+def test_events_between_rows_are_found() -> None:
+    first, second = (join_events(prepare("t", sessions(2)), [event]) for event in EVENTS)
+    rows, events = split_events(pa.concat_tables([first, second]))
+    assert events == EVENTS
+    assert rows.column("session_id").to_pylist() == ["s0", "s1"] * 2
+    rows, events = split_events(pa.concat_tables([first.slice(2), second]))
+    assert events == EVENTS
+    assert rows.num_rows == 2
+
+
+def test_a_cut_through_events_loses_none() -> None:
+    block = join_events(prepare("t", sessions(1)), EVENTS)
+    parts = [split_events(block.slice(i, 1)) for i in range(block.num_rows)]
+    assert [rows.num_rows for rows, _ in parts] == [1, 0, 0]
+    assert [event for _, events in parts for event in events] == EVENTS
+
+
+# Model stages
+
+
+def test_stages_give_what_build_rows_gives_and_pass_events_on() -> None:
+    block = join_events(prepare("t", sessions(3)), EVENTS)
+    block = ExtractStage(FAKE_MODELS.extractor)(block)
+    block = WeighStage(FAKE_MODELS.scorer, 0.25)(block)
+    rows, events = split_events(EmbedStage(FAKE_MODELS.encoder)(block))
+    assert rows.cast(built_schema(384)).equals(build_rows("t", sessions(3), MODELS))
+    assert events[:2] == EVENTS
+    assert [event["stage"] for event in events[2:]] == ["extract", "weigh", "embed"]
+    assert [event["gpus"] for event in events[2:]] == [0.0, 0.25, 0.0]
+    assert all(event["seconds"] > 0 for event in events[2:])
+    assert events[2]["tokens_in"] > 0
+
+
+def test_a_block_of_events_alone_goes_through_every_stage() -> None:
+    block = join_events(prepare("t", []), EVENTS)
+    steps = [
+        (ExtractStage(FAKE_MODELS.extractor), EXTRACTED),
+        (WeighStage(FAKE_MODELS.scorer), WEIGHED),
+        (EmbedStage(FAKE_MODELS.encoder), built_schema(384)),
+    ]
+    for n, (stage, schema) in enumerate(steps, 3):
+        block = stage(block)
+        rows, events = split_events(block)
+        assert (rows.num_rows, rows.schema.names, len(events)) == (0, schema.names, n)
+
+
+# Writing
+
+
+def test_the_writing_stage_leaves_files_that_only_the_driver_makes_visible(tmp_path: Any) -> None:
+    store = Store.create_or_open(str(tmp_path / "s"), META)
+    rows = built(built_session("d", "s1"), built_session("d", "s2"))
+    left, events = split_events(WriteStage(store.uri)(join_events(rows, EVENTS)))
+    assert left.num_rows == 0
+    assert events[:2] == EVENTS
+    assert events[2]["counts"]["sessions"] == {BUILT: 2}
+    assert events[3]["stage"] == "write"
+    assert store.visible("edges").num_rows == 0
+    store.commit_fragments([decode_fragments(events[2]["batch"])], built_failures())
+    assert store.visible("edges").num_rows == 4
+    assert store.verify() == []
+
+
+def built_failures() -> pa.Table:
+    from tests.glong.store.rows import NO_FAILURES
+
+    return NO_FAILURES
+
+
+def test_the_writing_stage_hands_back_what_comes_twice_in_a_block(tmp_path: Any) -> None:
+    store = Store.create_or_open(str(tmp_path / "s"), META)
+    rows = built(*(built_session("d", "s1", content=c) for c in ("c1", "c1", "c2")))
+    _, events = split_events(WriteStage(store.uri)(join_events(rows, [])))
+    assert decode_fragments(events[0]["batch"]).manifest.num_rows == 1
+    assert [event["repeat"]["content_hash"] for event in events[2:]] == ["c1", "c2"]
+
+
+def test_a_block_without_rows_writes_nothing(tmp_path: Any) -> None:
+    store = Store.create_or_open(str(tmp_path / "s"), META)
+    block = WriteStage(store.uri)(join_events(built(), EVENTS))
+    assert split_events(block)[1] == EVENTS
+
+
+def test_counts_leave_out_rows_of_sessions_that_stay_pending() -> None:
+    mishap, gone = (Failure("extract", kind, "m") for kind in ("bad_json", "unavailable"))
+    counts = count_rows(
+        built(
+            built_session("d", "s1", failures=[mishap]),
+            built_session("d", "s2", facts=(), status=FAILED, failures=[mishap]),
+            built_session("d", "s3", status=PENDING, failures=[gone]),
+        )
+    )
+    assert counts == {
+        "sessions": {BUILT: 1, FAILED: 1, PENDING: 1},
+        "rows": {"turns": 2, "triplets": 2, "edges": 2, "entities": 3},
+        "failures": [["extract", "bad_json", 2], ["extract", "unavailable", 1]],
+    }
+    empty = count_rows(built())
+    assert (empty["sessions"], empty["failures"]) == ({}, [])
+
+
+# Reading
+
+
+@pytest.fixture
+def plan(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr("ray.get", lambda value: value)
+    return {
+        "tenant": "t",
+        "format_name": "auto",
+        "rebuild": Rebuild.NONE,
+        "limit": 0,
+        "fingerprints": Fingerprints("x", "s", "e"),
+        "manifest": MANIFEST.empty_table().select(list(KNOWN_COLUMNS)),
+        "forgotten": frozenset(),
+    }
+
+
+def read(paths: list[str], plan: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Session ids and events of one reading task."""
+    blocks = list(read_files(pa.table({"paths": [json.dumps(paths)]}), ReadPlan(**plan)))
+    assert all(block.schema.names == [*SESSION.names, "event"] for block in blocks)
+    parts = [split_events(block) for block in blocks]
+    found = [i for rows, _ in parts for i in rows.column("session_id").to_pylist()]
+    return found, [event for _, events in parts for event in events]
+
+
+def test_a_reading_task_gives_sessions_failures_and_an_event_a_file(
+    tmp_path: Any, plan: dict[str, Any]
+) -> None:
+    a = write(tmp_path / "a.jsonl", [dialogue("d", 2), "{broken"])
+    b = write(tmp_path / "b.jsonl", [dialogue("e", 1)])
+    found, events = read([a, b], plan)
+    assert found == ["s0", "s1", "s0"]
+    failure, first, second = events
+    assert (failure["failure"]["kind"], failure["failure"]["line"]) == ("broken_json", 2)
+    assert (first["file"], first["format"], first["sessions"]) == (
+        a,
+        "native",
+        {"seen": 2, "pending": 2},
+    )
+    assert (second["file"], second["sessions"]) == (b, {"seen": 1, "pending": 1})
+    assert first["reader"]["failures"] == 1
+
+
+def test_a_reading_task_hands_over_a_few_sessions_at_a_time(
+    tmp_path: Any, plan: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "READ_BATCH", 2)
+    path = write(tmp_path / "a.jsonl", [dialogue("d", 5)])
+    blocks = list(read_files(pa.table({"paths": [json.dumps([path])]}), ReadPlan(**plan)))
+    assert [block.num_rows for block in blocks] == [2, 2, 1, 1]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(1, 1), (3, 3), (4, 4), (9, 5)])
+def test_the_limit_counts_over_the_files_of_a_task(
+    limit: int, expected: int, tmp_path: Any, plan: dict[str, Any]
+) -> None:
+    paths = [write(tmp_path / f"{i}.jsonl", [dialogue(f"d{i}", n)]) for i, n in ((0, 3), (1, 2))]
+    found, _ = read(paths, plan | {"limit": limit})
+    assert len(found) == expected
+
+
+def test_what_is_known_or_forgotten_counts_towards_the_limit(
+    tmp_path: Any, plan: dict[str, Any]
+) -> None:
+    path = write(tmp_path / "a.jsonl", [dialogue("d", 4)])
+    forgotten = frozenset({ids.session_key("t", "d", "s1")})
+    found, events = read([path], plan | {"limit": 3, "forgotten": forgotten})
+    assert found == ["s0", "s2"]
+    assert events[-1]["sessions"] == {"seen": 3, "pending": 2, "forgotten": 1}
+
+
+def test_one_id_in_two_files_of_a_task_is_settled_there(
+    tmp_path: Any, plan: dict[str, Any]
+) -> None:
+    texts = ("Hello.", "Hello.", "Bye.")
+    paths = [
+        write(tmp_path / f"{i}.jsonl", [{"dialogue_id": "d", "sessions": [session("s", text)]}])
+        for i, text in enumerate(texts)
+    ]
+    found, events = read(paths, plan)
+    assert found == ["s"]
+    kinds = [event["failure"]["kind"] for event in events if "failure" in event]
+    assert kinds == ["conflicting_session"]
+    assert events[-1]["sessions"] == {"seen": 1, "conflicts": 1}
