@@ -20,8 +20,8 @@ __all__ = ["SMOLLM2", "generator_fingerprint", "model_folder", "own_weights", "w
 SMOLLM2 = "package:smollm2"
 
 _N_SAMPLES, _SAMPLE_BYTES = 256, 4096
-"""Parts of a weight file that are hashed: 1 MiB of it. Its beginning alone would not do: a merged adapter
-leaves the embeddings as they were."""
+"""Parts of a weight file that are hashed: 1 MiB of it. Its beginning alone would not do: a merged
+adapter leaves the embeddings, which come first, as they were."""
 _SETTINGS = ("config.json", "adapter_config.json", "model.safetensors.index.json")
 _WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
 
@@ -52,8 +52,8 @@ def weights_identity(name: str) -> str:
     """What the weights are, without loading them.
 
     A package: the hash of its file. A folder: the hash of its settings and, of each weight file,
-    its name, its size and its first MiB; renaming the folder changes nothing. A hub name: the name
-    and the commit.
+    its name, its size and 1 MiB of samples; renaming the folder changes nothing. A hub name: the
+    name and the commit.
 
     Raises:
         ConfigError: no such package.

@@ -2,12 +2,14 @@
 
 import os
 import random
+import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.faults.builds import Bench, Tables, assert_same, committed, tables_of
+from tests.faults.builds import MODELS, Bench, Tables, assert_same, committed, tables_of
 from tests.faults.processes import Running, members, title, wait_until
 
 pytestmark = pytest.mark.slow
@@ -17,6 +19,13 @@ def _actors(bench: Bench, stage: str) -> list[int]:
     """The cluster's processes that hold an actor of a stage."""
     assert bench.cluster is not None
     return [pid for pid in members(bench.cluster.process.pid) if stage in title(pid)]
+
+
+def _in_small_pieces(bench: Bench, folder: Path) -> Bench:
+    """One session a batch: each stage then has work for most of the run."""
+    models = folder / "small-batches.toml"
+    models.write_text(re.sub("batch_size = [0-9]+", "batch_size = 1", MODELS), encoding="utf-8")
+    return replace(bench, models=models)
 
 
 def _kill_actor(bench: Bench, job: Running, stage: str) -> None:
@@ -31,8 +40,9 @@ def _build_with_kills(bench: Bench, store: Path, seed: int, stages: list[str], w
     """Kill the actors of these stages in random order, at random states of progress."""
     dice = random.Random(seed)
     dice.shuffle(stages)
-    # The last third is left alone: by then some stages have no work left.
-    moments = sorted(dice.randrange(1, bench.n_sessions * 2 // 3) for _ in stages)
+    # The first stages are ahead of what is committed: later they may have no work left.
+    moments = sorted(dice.randrange(1, bench.n_sessions // 3) for _ in stages)
+    bench = _in_small_pieces(bench, store.parent)
     with bench.build(store, "--writer", writer) as job:
         for stage, moment in zip(stages, moments, strict=True):
             wait_until(lambda at=moment: committed(store) >= at, job)

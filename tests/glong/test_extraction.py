@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from glong.config import FAKE_MODELS, SMALL_MODELS
 from glong.extraction import (
     CONTEXT_CHARS,
+    TOKENS_PER_TRIPLET,
     LLMExtractor,
     answer_schema,
     chat,
@@ -56,7 +57,9 @@ def test_blank_turns_are_in_no_window():
 
 
 def test_context_is_the_bounded_end_of_a_turn():
-    _, last = plan_windows(session("x", "a" * 390 + "end", "y"), replace(SPEC, window_chars=400))[-2:]
+    _, last = plan_windows(session("x", "a" * 390 + "end", "y"), replace(SPEC, window_chars=400))[
+        -2:
+    ]
     assert len(last.context[0].text) <= CONTEXT_CHARS
     assert last.context[0].text.endswith("end")
 
@@ -97,7 +100,9 @@ def test_triplets_of_all_windows_come_in_order_of_turns_with_usage_and_failures(
     first, second = (chat(window, SPEC) for window in plan_windows(talk, SPEC))
     generator = FakeGenerator(
         {
-            first: Generation(answer((2, "J", "r", "x"), (1, "M", "r", "y"), (9, "M", "r", "z")), Usage(7, 3)),
+            first: Generation(
+                answer((2, "J", "r", "x"), (1, "M", "r", "y"), (9, "M", "r", "z")), Usage(7, 3)
+            ),
             second: Generation("nothing", Usage(5, 1)),
         }
     )
@@ -131,7 +136,9 @@ def test_a_triplet_repeated_over_two_pieces_of_a_turn_counts_once():
 
 
 def test_the_result_does_not_depend_on_the_batch():
-    talks = [session(*(f"word{i} and thing{j}" for j in range(i + 1)), name=f"s{i}") for i in range(9)]
+    talks = [
+        session(*(f"word{i} and thing{j}" for j in range(i + 1)), name=f"s{i}") for i in range(9)
+    ]
     extractor = LLMExtractor(FakeGenerator(), SPEC)
     together = extractor.extract(talks)
     assert together == [extractor.extract([talk])[0] for talk in talks]
@@ -153,12 +160,17 @@ def test_the_result_does_not_depend_on_the_batch():
     ],
 )
 def test_the_fingerprint_holds_what_changes_results(change, same):
-    before, after = extraction_fingerprint("g", SPEC), extraction_fingerprint("g", replace(SPEC, **change))
+    before, after = (
+        extraction_fingerprint("g", SPEC),
+        extraction_fingerprint("g", replace(SPEC, **change)),
+    )
     assert (before == after) is same
     assert extraction_fingerprint("other", SPEC) != before
 
 
 def test_the_small_preset_can_always_end_its_answer():
     spec = SMALL_MODELS.extractor
-    schema = json.loads(answer_schema(spec.window_turns, spec.max_triplets_per_turn, spec.max_tokens))
-    assert schema["maxItems"] * 48 <= spec.max_tokens
+    schema = json.loads(
+        answer_schema(spec.window_turns, spec.max_triplets_per_turn, spec.max_tokens)
+    )
+    assert schema["maxItems"] * TOKENS_PER_TRIPLET <= spec.max_tokens

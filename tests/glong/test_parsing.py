@@ -44,7 +44,9 @@ def kinds(failures):
         json.dumps([["Mira", "adopted", "a greyhound"], ["Jonas", "bakes", "sourdough"]]),
         json.dumps([[1, "Mira", "adopted", "a greyhound"], ["2", "Jonas", "bakes", "sourdough"]]),
         json.dumps(NO_TURN),
-        json.dumps([{"turn": i["turn"], "triplets": [n]} for i, n in zip(ITEMS, NO_TURN, strict=True)]),
+        json.dumps(
+            [{"turn": i["turn"], "triplets": [n]} for i, n in zip(ITEMS, NO_TURN, strict=True)]
+        ),
         json.dumps([{k.title(): v for k, v in item.items()} for item in ITEMS]),
         '[{"turn": "Turn 1", "head": "Mira", "predicate": "adopted", "tail": "a greyhound"}, '
         '{"t": 2.0, "s": "Jonas", "r": "bakes", "o": ["sourdough"]}]',
@@ -72,7 +74,9 @@ def test_an_answer_without_json_is_unparsable(text):
 @pytest.mark.parametrize("around", ["{}", '{{"triplets": {}'])
 @pytest.mark.parametrize("cut", [1, 5, 20])
 def test_a_truncated_list_keeps_its_complete_items(around, cut):
-    text = around.format(json.dumps([*ITEMS, ITEMS[0] | {"object": "a second greyhound"}])[:-1 - cut])
+    text = around.format(
+        json.dumps([*ITEMS, ITEMS[0] | {"object": "a second greyhound"}])[: -1 - cut]
+    )
     triplets, failures = parse_answer(text, TURNS)
     assert triplets == (PET, BREAD)
     assert kinds(failures) == ["truncated_output"]
@@ -135,8 +139,12 @@ def test_half_a_surrogate_pair_cannot_reach_the_store():
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.sampled_from(["turn", "subject", "relation", "object", "triplets"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["turn", "subject", "relation", "object", "triplets"]), inner
+        )
+    ),
     max_leaves=12,
 )
 

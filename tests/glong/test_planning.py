@@ -8,7 +8,7 @@ import pytest
 from glong import ids
 from glong.build import Fingerprints
 from glong.planning import KNOWN_COLUMNS, Planner, Rebuild, known_sessions
-from glong.types import Session, Turn
+from glong.types import Failure, Session, Turn
 
 NOW = Fingerprints("e1", "s1", "v1")
 START = datetime(2026, 1, 5, 10, tzinfo=UTC)
@@ -89,3 +89,26 @@ def test_another_tenants_manifest_says_nothing() -> None:
 )
 def test_any_change_of_content_makes_a_session_pending(changed: Session) -> None:
     assert planner().wants(changed)
+
+
+def test_of_two_sessions_with_one_id_the_first_goes_on() -> None:
+    plan = planner()
+    first, other = session("new"), session("new", "Something else.")
+    assert plan.screen(first) is first
+    assert plan.screen(first) is None
+    conflict = plan.screen(other)
+    assert isinstance(conflict, Failure)
+    assert conflict.kind == "conflicting_session"
+    assert "Session 'new' of dialogue 'd'" in conflict.message
+    assert plan.counts == {"seen": 3, "pending": 1, "duplicates": 1, "conflicts": 1}
+
+
+def test_what_is_skipped_counts_as_the_first_too() -> None:
+    plan = planner()
+    assert plan.screen(session("done")) is None
+    assert isinstance(plan.screen(session("done", "Something else.")), Failure)
+
+
+def test_failures_of_reading_go_on() -> None:
+    failure = Failure("read", "bad_time", "m")
+    assert planner().screen(failure) is failure

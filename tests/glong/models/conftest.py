@@ -66,7 +66,11 @@ def tiny_adapter(tiny_qwen3, tmp_path_factory):
 
     torch.manual_seed(1)
     settings = LoraConfig(
-        r=4, lora_alpha=64, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM"
+        r=4,
+        lora_alpha=64,
+        target_modules="all-linear",
+        init_lora_weights=False,
+        task_type="CAUSAL_LM",
     )
     model = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_qwen3), settings)
     folder = tmp_path_factory.mktemp("tiny_adapter")

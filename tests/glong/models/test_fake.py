@@ -10,7 +10,7 @@ from glong.models.fake import FakeEncoder, FakeExtractor, FakeGenerator, FakeSco
 from glong.protocols import Encoder, Extractor, Generator, Scorer
 from glong.types import Failure, Generation, GenerationRequest, Message, Session, Turn
 
-WORDS = "tea bread river garden violin winter lamp letter bicycle harbour".split()
+WORDS = ["tea", "bread", "river", "garden", "violin", "winter", "lamp", "letter", "bike", "port"]
 
 
 def talk(i, n_turns=20):

@@ -14,7 +14,9 @@ from glong.types import GenerationRequest, Message, Usage
 openai = pytest.importorskip("openai")
 
 SPEC = ExtractorSpec(backend="openai", model="m", base_url="http://endpoint.test/v1", max_retries=2)
-ENCODER = EncoderSpec(backend="openai", model="e", base_url=SPEC.base_url, dimension=2, batch_size=2)
+ENCODER = EncoderSpec(
+    backend="openai", model="e", base_url=SPEC.base_url, dimension=2, batch_size=2
+)
 SOON = {"retry-after-ms": "1"}
 
 
@@ -32,7 +34,11 @@ def request(text, **settings):
 
 
 def completion(text, finish="stop"):
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": finish,
+    }
     usage = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
     body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"}
     return httpx.Response(200, json={**body, "choices": [choice], "usage": usage})
@@ -43,7 +49,9 @@ def asked(http):
 
 
 def refusal(status, message="no", code=None, headers=SOON):
-    return httpx.Response(status, json={"error": {"message": message, "code": code}}, headers=headers)
+    return httpx.Response(
+        status, json={"error": {"message": message, "code": code}}, headers=headers
+    )
 
 
 def test_answers_come_in_order_with_usage_and_whether_they_finished():
@@ -57,7 +65,9 @@ def test_answers_come_in_order_with_usage_and_whether_they_finished():
 
 def test_the_request_is_greedy_bounded_and_carries_the_schema():
     seen = []
-    generator = OpenAIGenerator(client(lambda h: seen.append(json.loads(h.content)) or completion("")), SPEC)
+    generator = OpenAIGenerator(
+        client(lambda h: seen.append(json.loads(h.content)) or completion("")), SPEC
+    )
     generator.generate([request("a", json_schema='{"type": "array"}')])
     assert seen[0]["temperature"] == 0
     assert seen[0]["max_tokens"] == 32
@@ -97,7 +107,8 @@ def test_the_wait_is_the_one_the_endpoint_asks_for(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(429, "rate_limited"), (500, "endpoint_unavailable"), (408, "endpoint_unavailable")]
+    ("status", "kind"),
+    [(429, "rate_limited"), (500, "endpoint_unavailable"), (408, "endpoint_unavailable")],
 )
 def test_exhausted_retries_are_a_failure_that_may_pass(status, kind):
     tries = []
@@ -138,7 +149,9 @@ def test_one_bad_request_is_that_items_failure_alone_and_not_retried(status):
     assert tries.count("bad") == 1
 
 
-@pytest.mark.parametrize(("status", "hint"), [(401, "api_key_env"), (403, "key"), (404, "base_url")])
+@pytest.mark.parametrize(
+    ("status", "hint"), [(401, "api_key_env"), (403, "key"), (404, "base_url")]
+)
 def test_a_wrong_key_or_model_stops_the_batch(status, hint):
     generator = OpenAIGenerator(client(lambda _: refusal(status)), SPEC)
     with pytest.raises(ModelError, match=hint) as caught:
@@ -195,7 +208,9 @@ def test_a_key_is_needed_where_no_own_endpoint_is_named(monkeypatch):
 
 def embeddings(http):
     texts = json.loads(http.content)["input"]
-    rows = [{"object": "embedding", "index": i, "embedding": [3.0, len(t)]} for i, t in enumerate(texts)]
+    rows = [
+        {"object": "embedding", "index": i, "embedding": [3.0, len(t)]} for i, t in enumerate(texts)
+    ]
     usage = {"prompt_tokens": 1, "total_tokens": 1}
     return httpx.Response(
         200, json={"object": "list", "data": rows[::-1], "model": "e", "usage": usage}

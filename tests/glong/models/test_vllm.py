@@ -11,7 +11,11 @@ from glong.parsing import parse_answer
 from glong.types import GenerationRequest, Message, Session, Turn
 
 SPEC = ExtractorSpec(backend="vllm", model="package:smollm2", max_model_tokens=2048)
-QUESTIONS = ["Name three colours.", "Say hello to Mira, who has a greyhound.", "What is bread made of?"]
+QUESTIONS = [
+    "Name three colours.",
+    "Say hello to Mira, who has a greyhound.",
+    "What is bread made of?",
+]
 REQUESTS = [GenerationRequest((Message("user", text),), 24) for text in QUESTIONS]
 
 
@@ -66,7 +70,11 @@ def adapter(tmp_path_factory):
 
     torch.manual_seed(0)
     settings = LoraConfig(
-        r=8, lora_alpha=8, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM"
+        r=8,
+        lora_alpha=8,
+        target_modules="all-linear",
+        init_lora_weights=False,
+        task_type="CAUSAL_LM",
     )
     model = get_peft_model(AutoModelForCausalLM.from_pretrained(smollm2_folder()), settings)
     folder = tmp_path_factory.mktemp("adapter")
