@@ -28,7 +28,7 @@ __all__ = ["main"]
 
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 DEMO_DIALOGUES = 2
-"""Sample dialogues that the demo builds: what the untrained extractor can do in under two minutes."""
+"""Sample dialogues that the demo builds: what the untrained extractor does in two minutes."""
 DEMO_QUESTIONS = ("What does Mira like to grill?", "Which pet does Mira have?")
 Handler = Callable[[argparse.Namespace], int]
 
@@ -64,10 +64,12 @@ def _parser() -> argparse.ArgumentParser:
         help="file, folder, glob or URI; .json .jsonl .parquet, also .gz .xz .zst; repeatable",
     )  # fmt: skip
     build.add_argument(
-        "--format", choices=("auto", *FORMATS), default="auto", help="layout of the input (default: auto)"
+        "--format", choices=("auto", *FORMATS), default="auto",
+        help="layout of the input (default: auto)",
     )  # fmt: skip
     build.add_argument(
-        "--limit", type=int, default=0, metavar="N", help="only the first N sessions (default: 0 = all)"
+        "--limit", type=int, default=0, metavar="N",
+        help="only the first N sessions (default: 0 = all)",
     )  # fmt: skip
     build.add_argument(
         "--wave-size", type=int, default=16, metavar="N",
@@ -75,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     build.add_argument(
         "--rebuild", choices=[str(r) for r in Rebuild], default="none",
-        help="build again: nothing, what other models made, what failed, everything (default: none)",
+        help="build again: nothing, what other models made, what failed, or all (default: none)",
     )  # fmt: skip
 
     retrieve = _command(commands, "retrieve", _retrieve, "the memories that answer a question")
@@ -84,10 +86,12 @@ def _parser() -> argparse.ArgumentParser:
     retrieve.add_argument("query", help="a question or message")
     retrieve.add_argument("--k", type=int, default=3, help="hits at most (default: 3)")
     retrieve.add_argument(
-        "--now", type=_time, metavar="TIME", help="time of the question, RFC 3339 (default: the clock's)"
+        "--now", type=_time, metavar="TIME",
+        help="time of the question, RFC 3339 (default: the clock's)",
     )  # fmt: skip
     retrieve.add_argument(
-        "--profile", choices=tuple(PROFILES), default="paper", help="retrieval preset (default: paper)"
+        "--profile", choices=tuple(PROFILES), default="paper",
+        help="retrieval preset (default: paper)",
     )  # fmt: skip
 
     export = _command(
@@ -261,8 +265,8 @@ def _demo(args: argparse.Namespace) -> int:
             ids = list(dict.fromkeys(s.dialogue_id for s in items if isinstance(s, Session)))
             chosen = ids[:DEMO_DIALOGUES]
             _note(
-                f"Building a memory of {len(chosen)} of {len(ids)} sample dialogues (the extractor is"
-                " slow here until it is trained) ..."
+                f"Building a memory of {len(chosen)} of {len(ids)} sample dialogues (the extractor"
+                " is slow here until it is trained) ..."
             )
             began_s = time.monotonic()
             sessions = [s for s in items if isinstance(s, Session) and s.dialogue_id in chosen]

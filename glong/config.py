@@ -61,8 +61,8 @@ class ExtractorSpec:
         context_turns: preceding turns shown for reference only.
         window_chars: the most characters of turns in one call; a longer turn is split.
         max_triplets_per_turn: bound of the constrained output.
-        min_triplets: fewest triplets a call has to name; above 0 only for a model that was not trained
-            for the task, which otherwise answers with none.
+        min_triplets: fewest triplets a call has to name; above 0 only for a model that was not
+            trained for the task, which otherwise answers with none.
         max_tokens: the most tokens of one answer.
         batch_size: sessions per call of the stage.
         max_concurrency: requests in flight at the endpoint (``openai`` only).

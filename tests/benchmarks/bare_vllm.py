@@ -1,4 +1,4 @@
-"""Bare vLLM on given prompts, in a process of its own: ``python bare_vllm.py PROMPTS.json OUT.json``.
+"""Bare vLLM on given prompts, in its own process: ``python bare_vllm.py PROMPTS.json OUT.json``.
 
 The named baseline of the extraction benchmark. It knows nothing of glong: token ids and schemas
 come from the file, the engine gets them in one call.

@@ -54,7 +54,7 @@ def bench(alone: Bench, ray_dir: Path) -> Iterator[Bench]:
     command = ["-m", "tests.faults.cluster", str(CLUSTER_CPUS), str(ray_dir / "c")]
     log = alone.logs / "cluster.log"
     with running(command, log, alone.environment, stdin=subprocess.PIPE) as cluster:
-        wait_until(lambda: "address: " in cluster.output(), cluster, limit_s=120)
+        wait_until(lambda: "address: " in cluster.output(), cluster, limit_s=180)
         address = cluster.output().split("address: ")[1].split()[0]
         environment = {**alone.environment, "RAY_ADDRESS": address}
         yield replace(alone, environment=environment, cluster=cluster)

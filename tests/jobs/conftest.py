@@ -56,18 +56,20 @@ def ray_cluster() -> Iterator[str]:
     from ray.cluster_utils import Cluster
 
     folder = tempfile.mkdtemp(prefix="glong-ray-", dir="/tmp")  # short: its sockets have long names
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "disabled")
-        head = {
-            "num_cpus": 2,
-            "include_dashboard": False,
-            "temp_dir": folder,
-            "object_store_memory": 200 * 2**20,
-        }
-        cluster = Cluster(initialize_head=True, head_node_args=head)
-        yield cluster.address
-        cluster.shutdown()
-    shutil.rmtree(folder, ignore_errors=True)
+    head = {
+        "num_cpus": 2,
+        "include_dashboard": False,
+        "temp_dir": folder,
+        "object_store_memory": 200 * 2**20,
+    }
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RAY_AUTH_MODE", "disabled")
+            cluster = Cluster(initialize_head=True, head_node_args=head)
+            yield cluster.address
+            cluster.shutdown()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
