@@ -140,6 +140,8 @@ def _connect() -> None:
     address = os.environ.get("RAY_ADDRESS")
     if not address:
         say("Starting Ray on this machine (set RAY_ADDRESS to use a cluster) ...")
+    # Its native log warns on every run that an actor's arguments live as long as this driver does.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     # Ray starts its processes by fork and exec, which is safe beside Lance's threads.
     warnings.filterwarnings("ignore", message="lance is not fork-safe")
     try:
@@ -155,6 +157,8 @@ def _connect() -> None:
             f"RAY_ADDRESS is {address!r}, and no cluster answers there ({error}); give the address"
             " of a running one, or unset it to start Ray on this machine."
         ) from error
+    except Exception as error:  # Ray raises a bare one where a node needs over 30 s to start
+        raise GlongError(f"Ray did not start: {error} Nothing was built; try again.") from error
     signal.signal(signal.SIGTERM, _interrupt)  # `ray.init` puts its own handler in this place
     logging.getLogger("ray.data").setLevel(logging.ERROR)
 

@@ -105,9 +105,9 @@ def plan_resources(
             f"The cluster offers {n_cpus:g} CPUs; allowed: {MIN_CPUS:g} or more. Add a node, or"
             f" start Ray with --num-cpus {MIN_CPUS:g}."
         )
-    # A third of what reading and writing leave for each model stage: a reading task always finds
-    # room, else the pipeline would wait for ever.
-    share = (n_cpus - READ_CPUS - WRITE_CPUS) / 3
+    # A sixth of what reading and writing leave for each model stage: a reading task finds room even
+    # beside a second job, else both would wait for ever. Threads are set apart from these shares.
+    share = (n_cpus - READ_CPUS - WRITE_CPUS) / 6
     wants_gpu = {
         "extract": 1.0 if config.extractor.backend in ("vllm", "transformers") else 0.0,
         "weigh": 0.25 if config.scorer.backend == "t5" else 0.0,

@@ -4,6 +4,7 @@ Every test here is slow: a job takes 10 to 60 seconds to start on a small machin
 """
 
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.builds import MODELS, Bench, Tables, tables_of, write_input
-from tests.faults.processes import ROOT, running, wait_until
+from tests.faults.processes import ROOT, Running, running, wait_until
 
 CLUSTER_CPUS = 8
 """For Ray's books only: room for two jobs at once with an actor a stage."""
@@ -48,14 +49,18 @@ def alone(tmp_path_factory: pytest.TempPathFactory, ray_dir: Path) -> Bench:
     return Bench(folder / "input", models, logs, environment)
 
 
+def _address(cluster: Running) -> list[str]:
+    return re.findall(r"^address: (\S+)$", cluster.output(), re.MULTILINE)
+
+
 @pytest.fixture(scope="session")
 def bench(alone: Bench, ray_dir: Path) -> Iterator[Bench]:
     """Jobs that join one cluster: they start sooner, and what they leave behind stays there."""
     command = ["-m", "tests.faults.cluster", str(CLUSTER_CPUS), str(ray_dir / "c")]
     log = alone.logs / "cluster.log"
     with running(command, log, alone.environment, stdin=subprocess.PIPE) as cluster:
-        wait_until(lambda: "address: " in cluster.output(), cluster, limit_s=180)
-        address = cluster.output().split("address: ")[1].split()[0]
+        wait_until(lambda: bool(_address(cluster)), cluster, limit_s=180)
+        address = _address(cluster)[-1]
         environment = {**alone.environment, "RAY_ADDRESS": address}
         yield replace(alone, environment=environment, cluster=cluster)
 

@@ -18,6 +18,13 @@ def test_all_stages_and_a_reading_task_fit_on_one_machine(n_cpus: float, config)
     assert used + READ_CPUS + WRITE_CPUS <= n_cpus + 1e-9
 
 
+@pytest.mark.parametrize("n_cpus", [2.0, 4.0])
+def test_two_jobs_on_one_small_cluster_leave_room_to_read(n_cpus: float) -> None:
+    plan = plan_resources(FAKE_MODELS, {"CPU": n_cpus})
+    used = sum(s.n_cpus * s.max_actors for s in (plan.extract, plan.weigh, plan.embed))
+    assert 2 * used + READ_CPUS <= n_cpus
+
+
 @pytest.mark.parametrize("n_cpus", [2.0, 3.0])
 def test_more_actors_on_a_small_machine_share_the_same_cpus(n_cpus: float) -> None:
     plan = plan_resources(FAKE_MODELS, {"CPU": n_cpus}, {"extract": (2, 2), "embed": (3, 4)})
