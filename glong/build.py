@@ -54,6 +54,9 @@ BUILT, FAILED, PENDING = "built", "failed", "pending"
 """Status of a session. ``failed``: every window failed for good; its turns are stored all the same.
 ``pending``: a cause that may pass; only the failure is stored, and a later run tries again."""
 
+ITEM_KINDS = frozenset({"copied_example", "malformed_triplet", "unknown_turn"})
+"""Failures of one item of an answer that was read; all others are of a whole window."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
@@ -121,7 +124,7 @@ def _status(extraction: Extraction) -> str:
     """Pending if any cause may pass, failed if nothing at all could be read, else built."""
     if any(failure.transient for failure in extraction.failures):
         return PENDING
-    unread = sum(1 for failure in extraction.failures if failure.kind != "unknown_turn")
+    unread = sum(failure.kind not in ITEM_KINDS for failure in extraction.failures)
     if not extraction.triplets and unread >= max(1, extraction.n_windows):
         return FAILED
     return BUILT

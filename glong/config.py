@@ -253,7 +253,11 @@ SMALL_MODELS = ModelsConfig(
 PAPER_MODELS = ModelsConfig(
     name="paper",
     extractor=ExtractorSpec(
-        backend="vllm", model="Qwen/Qwen3-8B", max_triplets_per_turn=8, batch_size=64
+        backend="vllm",
+        model="Qwen/Qwen3-8B",
+        max_triplets_per_turn=8,
+        batch_size=64,
+        max_tokens=2048,
     ),
     scorer=ScorerSpec(backend="t5", model="chanifrusydi/t5-dialogue-summarization"),
     encoder=EncoderSpec(backend="sentence", model="sentence-transformers/all-MiniLM-L6-v2"),

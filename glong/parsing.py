@@ -76,7 +76,7 @@ def answer_text(triplets: Iterable[Triplet], turns: Sequence[Turn]) -> str:
         }
         for t in triplets
     ]
-    return json.dumps(items, ensure_ascii=False)
+    return json.dumps(items, ensure_ascii=False, separators=(",", ":"))
 
 
 def parse_answer(

@@ -12,6 +12,9 @@ from glong.models.extras import extra
 
 __all__ = ["GrammarCompiler", "GrammarMask"]
 
+_SEPARATORS = (",", ":")
+"""What vLLM sets with ``disable_any_whitespace``: both back ends allow the very same answers."""
+
 
 class GrammarCompiler:
     """Compiles JSON schemas for one tokenizer; xgrammar keeps what it compiled (a few ms a schema).
@@ -39,7 +42,9 @@ class GrammarCompiler:
             ModelError: the schema cannot be turned into a grammar.
         """
         try:
-            return self._compiler.compile_json_schema(json_schema, any_whitespace=False)
+            return self._compiler.compile_json_schema(
+                json_schema, any_whitespace=False, separators=_SEPARATORS
+            )
         except RuntimeError as error:
             raise ModelError(
                 f"json_schema cannot constrain an answer: {error}", hint="Simplify the schema."

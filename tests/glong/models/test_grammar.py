@@ -23,6 +23,10 @@ def compiler():
     return GrammarCompiler(tokenizer, N_VOCABULARY, [tokenizer.eos_token_id])
 
 
+def compact(items):
+    return json.dumps(items, separators=(",", ":"))
+
+
 def accepts(grammar, text):
     matcher = xgrammar.GrammarMatcher(grammar, terminate_without_stop_token=True)
     return matcher.accept_string(text) and matcher.is_terminated()
@@ -54,14 +58,15 @@ def test_it_allows_what_training_data_looks_like(grammar):
     ],
 )
 def test_it_refuses_what_is_out_of_bounds(grammar, change):
-    assert accepts(grammar, json.dumps([ITEM]))
-    assert not accepts(grammar, json.dumps([ITEM | change]))
+    assert accepts(grammar, compact([ITEM]))
+    assert not accepts(grammar, compact([ITEM | change]))
 
 
 def test_it_bounds_the_number_of_items_and_white_space(grammar):
-    assert accepts(grammar, json.dumps([ITEM] * 8))
-    assert not accepts(grammar, json.dumps([ITEM] * 9))
+    assert accepts(grammar, compact([ITEM] * 8))
+    assert not accepts(grammar, compact([ITEM] * 9))
     assert not accepts(grammar, json.dumps([ITEM], indent=1))
+    assert not accepts(grammar, json.dumps([ITEM]))
 
 
 @pytest.mark.parametrize("preset", [SMALL_MODELS, PAPER_MODELS])
