@@ -2,7 +2,7 @@
 
 A block is an Arrow table of session rows and *event* rows. An event is what a stage has to tell
 the driver beside its rows (what was read, what failed, what it cost): JSON in the column
-``event``, all else null. Rows in = rows out, same order, plus one event a call.
+``event``, all else null. Rows in = rows out, same order, plus one event a call that had rows.
 """
 
 import base64
@@ -80,14 +80,21 @@ def join_events(rows: pa.Table, events: list[dict[str, Any]]) -> pa.Table:
 
 
 class _Stage:
-    """Apply a core function to the session rows of a block and add what it cost."""
+    """Apply a core function to the session rows of a block and add what it cost.
+
+    The model loads when the first rows come, so that a run with nothing to build loads none.
+    """
 
     name: str
-    schema: pa.Schema
-    """Of the rows that go in; empty blocks of events need it."""
+    takes: pa.Schema
+    makes: pa.Schema
+    _loaded: bool = False
 
     def __init__(self, n_gpus: float) -> None:
         self.n_gpus = n_gpus
+
+    def load(self) -> None:
+        raise NotImplementedError
 
     def step(self, rows: pa.Table) -> pa.Table:
         raise NotImplementedError
@@ -98,9 +105,14 @@ class _Stage:
 
     def __call__(self, block: pa.Table) -> pa.Table:
         rows, events = split_events(block)
+        if rows.num_rows == 0:
+            return join_events(self.makes.empty_table(), events)
+        if not self._loaded:
+            self.load()
+            self._loaded = True
         began_at = time.time()
         began_s = time.perf_counter()
-        done = self.step(rows.select(self.schema.names))
+        done = self.step(rows.select(self.takes.names))
         seconds = time.perf_counter() - began_s
         cost = {
             "stage": self.name,
@@ -116,11 +128,15 @@ class _Stage:
 class ExtractStage(_Stage):
     """Sessions -> triplets."""
 
-    name, schema = "extract", SESSION
+    name, takes, makes = "extract", SESSION, EXTRACTED
 
     def __init__(self, spec: ExtractorSpec, n_gpus: float = 0.0) -> None:
         super().__init__(n_gpus)
-        self.extractor = load_extractor(spec)
+        self.spec = spec
+
+    def load(self) -> None:
+        """Load the extractor."""
+        self.extractor = load_extractor(self.spec)
 
     def step(self, rows: pa.Table) -> pa.Table:
         """One call of the extractor."""
@@ -134,11 +150,15 @@ class ExtractStage(_Stage):
 class WeighStage(_Stage):
     """Triplets -> raw scores."""
 
-    name, schema = "weigh", EXTRACTED
+    name, takes, makes = "weigh", EXTRACTED, WEIGHED
 
     def __init__(self, spec: ScorerSpec, n_gpus: float = 0.0) -> None:
         super().__init__(n_gpus)
-        self.scorer = load_scorer(spec)
+        self.spec = spec
+
+    def load(self) -> None:
+        """Load the scorer."""
+        self.scorer = load_scorer(self.spec)
 
     def step(self, rows: pa.Table) -> pa.Table:
         """One call of the scorer."""
@@ -148,11 +168,16 @@ class WeighStage(_Stage):
 class EmbedStage(_Stage):
     """Triplets and turns -> rows with ids, weights and vectors."""
 
-    name, schema = "embed", WEIGHED
+    name, takes = "embed", WEIGHED
 
     def __init__(self, spec: EncoderSpec, n_gpus: float = 0.0) -> None:
         super().__init__(n_gpus)
-        self.encoder = load_encoder(spec)
+        self.spec = spec
+        self.makes = built_schema(spec.dimension)
+
+    def load(self) -> None:
+        """Load the encoder."""
+        self.encoder = load_encoder(self.spec)
 
     def step(self, rows: pa.Table) -> pa.Table:
         """One call of the encoder."""
