@@ -1,7 +1,7 @@
 """The driver's end of a build: blocks come in, waves go to the store, everything is counted.
 
 The driver holds one wave at most. A wave closes at the first block boundary after ``wave_size``
-sessions, ``wave_seconds`` or 32 MiB of rows: that much work, at most, a crash costs.
+sessions, ``wave_seconds`` or 24 MiB of rows: that much work, at most, a crash costs.
 """
 
 import time
@@ -23,7 +23,7 @@ from jobs.summary import Tally
 
 __all__ = ["WaveLoop"]
 
-MAX_WAVE_BYTES = 32 * 2**20
+MAX_WAVE_BYTES = 24 * 2**20
 """Bytes of rows after which a wave closes early: it bounds what the driver holds."""
 
 
