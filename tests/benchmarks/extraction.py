@@ -36,7 +36,7 @@ from glong.types import GenerationRequest, Session
 
 HERE = Path(__file__).parent
 SECONDS_PER_SESSION = 4.0
-"""Bare vLLM on two cores, a LoCoMo session, three triplets a window (measured 3.8): sizes the work."""
+"""Of bare vLLM on two cores, a LoCoMo session (measured: 3.8); sizes the work."""
 N_PAPER_TURNS = 24
 
 
