@@ -237,7 +237,7 @@ def _doctor(args: argparse.Namespace) -> int:
     lines += [f"  {name:<24}{version}" for name, version in report.packages.items()]
     for part in report.parts:
         state = part.error or f"loads in {part.load_s:.1f} s, {part.rate:.1f} {part.unit}/s"
-        lines.append(f"{part.part:<10}{part.model:<28}{state}")
+        lines.append(f"{part.part:<10}{part.model:<30}{state}")
     healthy = report.healthy
     if args.store:
         from glong.store import Store
