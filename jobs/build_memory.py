@@ -157,7 +157,10 @@ def _connect() -> None:
             f"RAY_ADDRESS is {address!r}, and no cluster answers there ({error}); give the address"
             " of a running one, or unset it to start Ray on this machine."
         ) from error
-    except Exception as error:  # Ray raises a bare one where a node needs over 30 s to start
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        # Ray raises a bare one, and nothing else, where a node needs over 30 s to start.
         raise GlongError(f"Ray did not start: {error} Nothing was built; try again.") from error
     signal.signal(signal.SIGTERM, _interrupt)  # `ray.init` puts its own handler in this place
     logging.getLogger("ray.data").setLevel(logging.ERROR)
