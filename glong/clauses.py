@@ -1,0 +1,270 @@
+"""Plain English clauses by pattern: who does, is or has what. No model, no dictionary of nouns.
+
+The labels of training data come from here (simple sentences written by annotators are what it reads
+well), and the rule baseline: :mod:`glong.rules`. Words are those of :mod:`glong.words`; a span is a
+pair of word numbers, the second exclusive. Knows nothing of turns, sessions or relations' names.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from glong.words import NEGATIONS, Words, lemma, word_list
+
+__all__ = ["Clause", "Span", "clauses", "relation_words"]
+
+Span = tuple[int, int]
+
+_ENDS = word_list("ends")
+_BREAKS = word_list("breaks")
+_PRONOUNS = word_list("pronouns")
+_POSSESSIVES = word_list("possessives")
+_AUXILIARIES = word_list("auxiliaries")
+_ADVERBS = word_list("adverbs")
+_DETERMINERS = word_list("determiners")
+_PREPOSITIONS = word_list("prepositions")
+_TAIL = word_list("tail")
+_OPENERS = word_list("openers")
+_VERBS = word_list("verbs")
+_EMPTY_VERBS = word_list("empty_verbs")
+_LINKING = word_list("linking")
+
+MAX_OBJECT = 8
+"""The most words of an object: what is longer is a clause and no thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One statement.
+
+    Attributes:
+        subject: words of the subject.
+        verb: from the verb to the particle before the object, auxiliaries left out.
+        object: words of the object; one clause for each part of a list of objects.
+        is_denied: it says that this is not so.
+        in_question: it stands in a sentence that ends with a question mark.
+    """
+
+    subject: Span
+    verb: Span
+    object: Span
+    is_denied: bool
+    in_question: bool
+
+
+def relation_words(words: Words, clause: Clause) -> str:
+    """The clause's verb in snake_case base form: "works for" is ``work_for``."""
+    start, end = clause.verb
+    if clause.verb == clause.object:  # "I can swim", "my dog bites": nothing follows the verb
+        return "can" if words.lower[start - 1] in ("can", "could", "ca", "cannot") else "do"
+    said = [word for word in words.lower[start:end] if word not in _ADVERBS | NEGATIONS]
+    parts = [word if i else lemma(word) for i, word in enumerate(said)]
+    return "_".join([word for word in parts if word.isalpha()][:4]) or "be"
+
+
+def clauses(words: Words) -> list[Clause]:
+    """Every clause that a pattern finds, in order."""
+    found: list[Clause] = []
+    for start, end, is_question in _sentences(words.lower):
+        subject: Span | None = None
+        position = start
+        while position < end:
+            begun = _subject(words, position, end)
+            if begun:
+                subject, position = begun, begun[1]
+            elif subject is None or not _is_joint(words.lower, position, end, subject):
+                position += 1
+                continue
+            else:
+                position += 1  # "and" before a second verb of the same subject
+            read, position = _predicate(words, subject, position, end, is_question)
+            found += read
+    return found
+
+
+def _sentences(lower: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
+    start = 0
+    for i, word in enumerate(lower):
+        if word in _ENDS:
+            if i > start:
+                yield start, i, word == "?"
+            start = i + 1
+    if start < len(lower):
+        yield start, len(lower), False
+
+
+def _subject(words: Words, i: int, end: int) -> Span | None:
+    """A subject that begins here, with a verb after it."""
+    lower = words.lower
+    if lower[i] in _PRONOUNS:
+        return (i, i + 1) if i + 1 < end and not _asks(lower, i) else None
+    if lower[i] in _POSSESSIVES:
+        for stop in range(i + 2, min(i + 6, end)):
+            if not lower[stop - 1].replace("'", "").isalpha():
+                break
+            if _verb_like(lower[stop], lower[stop - 1]):
+                return i, stop
+        return None
+    if words.text[words.starts[i]].isupper() and lower[i] not in _OPENERS:
+        if lower[i].endswith("ing"):
+            return None
+        stop = i + 1
+        while stop < end and words.text[words.starts[stop]].isupper() and stop < i + 3:
+            stop += 1
+        if stop < end and _third_person(lower[stop]) and lower[i].isalpha() and len(lower[i]) > 1:
+            return i, stop
+    return None
+
+
+def _asks(lower: Sequence[str], i: int) -> bool:
+    """As in "do you", "are we": the verb stands before its subject."""
+    return i > 0 and lower[i - 1] in _AUXILIARIES and (i < 2 or lower[i - 2] not in _PRONOUNS)
+
+
+def _verb_like(word: str, before: str) -> bool:
+    if word in _AUXILIARIES or word in ("'s",):
+        return word != "'s"
+    return lemma(word) in _VERBS and before not in _POSSESSIVES and not word.endswith("ing")
+
+
+def _third_person(word: str) -> bool:
+    if word in ("is", "was", "has", "had", "does", "will", "would", "can"):
+        return True
+    return lemma(word) in _VERBS and (word.endswith(("s", "ed")) or word in ("went", "got", "made"))
+
+
+def _is_joint(lower: Sequence[str], i: int, end: int, subject: Span | None = None) -> bool:
+    """Says "and" or "but" before another verb; a verb in -s only where the subject takes one."""
+    if lower[i] not in ("and", "but", "or") or i + 1 >= end:
+        return False
+    following = [w for w in lower[i + 1 : i + 4] if w not in _ADVERBS and w not in NEGATIONS]
+    if not following:
+        return False
+    verb = following[0]
+    endings = ("ing",) if subject and lower[subject[0]] not in ("i", "we", "they") else ("ing", "s")
+    return verb in _AUXILIARIES or (lemma(verb) in _VERBS and not verb.endswith(endings))
+
+
+def _predicate(
+    words: Words, subject: Span, i: int, end: int, is_question: bool
+) -> tuple[list[Clause], int]:
+    """Verb and objects from word ``i`` on; the clauses and where reading goes on."""
+    lower = words.lower
+    denied = False
+    verb_start = -1
+    while i < end:
+        word = lower[i]
+        if word in NEGATIONS:
+            denied = denied or word != "no"
+            if word == "no":
+                break
+        elif word in _AUXILIARIES:
+            verb_start = i
+        elif word not in _ADVERBS:
+            break
+        i += 1
+    if i >= end or lower[i] in _BREAKS or lower[i] == ",":
+        return [], max(i, subject[1])
+    main = lower[i]
+    auxiliary = lemma(lower[verb_start]) if verb_start >= 0 else ""
+    if auxiliary in _LINKING and not _is_verb_form(main, auxiliary):
+        verb_end = i  # "am a chef", "have two dogs": the auxiliary is the verb
+    elif verb_start >= 0 and not main.isalpha():
+        verb_end = i
+    elif verb_start < 0 and not main.isalpha():
+        return [], i + 1
+    else:
+        verb_start, verb_end = i, i + 1
+    verb_end = _particles(lower, verb_start, verb_end, end)
+    return _objects(words, subject, (verb_start, verb_end), end, denied, is_question)
+
+
+def _is_verb_form(word: str, auxiliary: str) -> bool:
+    """A participle: "working" after be, "visited" or "been" after have; "be tired" is a state."""
+    if auxiliary == "be":
+        return word.endswith("ing") and lemma(word) in _VERBS
+    is_past = word.endswith("ed") or word in ("been", "had", "got")
+    return is_past or (lemma(word) != word and lemma(word) in _VERBS and not word.endswith("s"))
+
+
+def _particles(lower: Sequence[str], start: int, i: int, end: int) -> int:
+    """After the verb: a preposition, "to" with its verb's beginning, an adjective's "of"."""
+    if i < end and lower[i] in NEGATIONS and lower[i] != "no":
+        i += 1
+    if (
+        (
+            lemma(lower[start]) == "be"
+            and i + 1 < end
+            and lower[i + 1] in _PREPOSITIONS - {"as", "out"}
+        )
+        and lower[i] not in _DETERMINERS
+        and lower[i].isalpha()
+        and lower[i] not in _PREPOSITIONS
+    ):
+        return i + 2 if i + 2 < end else i
+    if i < end and lower[i] in _PREPOSITIONS and i + 1 < end:
+        return i + 1
+    return i
+
+
+def _objects(
+    words: Words, subject: Span, verb: Span, end: int, denied: bool, is_question: bool
+) -> tuple[list[Clause], int]:
+    """The objects after a verb, parted at commas and "and"; where the clause ends."""
+    lower = words.lower
+    stop = verb[1]
+    while (
+        stop < end and lower[stop] not in _BREAKS and not _starts_clause(words, stop, end, subject)
+    ):
+        stop += 1
+    found = []
+    for a, b in _parts(lower, verb[1], stop):
+        no = lower[a] == "no"
+        span = _trim(lower, a + no, min(b, a + no + MAX_OBJECT))
+        if span:
+            found.append(Clause(subject, verb, span, denied or no, is_question))
+    if not found and lemma(lower[verb[0]]) in _VERBS - _EMPTY_VERBS and verb[1] - verb[0] == 1:
+        found.append(Clause(subject, verb, verb, denied, is_question))
+    return found, max(stop, verb[1])
+
+
+def _starts_clause(words: Words, i: int, end: int, subject: Span) -> bool:
+    lower = words.lower
+    if lower[i] in (",", "and", "or", "that", "-"):
+        j = i + 1
+        while j < end and lower[j] in _OPENERS:
+            j += 1
+        if j < end and (_subject(words, j, end) or lower[j] in _BREAKS):
+            return True
+        return _is_joint(lower, i, end, subject)
+    return lower[i] in _PRONOUNS and i + 1 < end
+
+
+def _parts(lower: Sequence[str], start: int, stop: int) -> Iterator[Span]:
+    """Part "cats, dogs and a bird" into three spans."""
+    begin = start
+    for i in range(start, stop):
+        if lower[i] in (",", "and", "or", "&", "-"):
+            if i > begin:
+                yield begin, i
+            begin = i + 1
+    if begin < stop:
+        yield begin, stop
+
+
+def _trim(lower: Sequence[str], start: int, end: int) -> Span | None:
+    while start < end and (lower[start] in _ADVERBS or lower[start] in _DETERMINERS - {"the"}):
+        start += 1
+    loose = _TAIL | _PREPOSITIONS | _DETERMINERS
+    while end > start + 1 and (lower[end - 1] in loose or not lower[end - 1][0].isalnum()):
+        end -= 1
+    has_content = any(
+        word not in _PREPOSITIONS and word not in _DETERMINERS for word in lower[start:end]
+    )
+    pronoun_only = end - start == 1 and lower[start] in _PRONOUNS | {
+        "it",
+        "that",
+        "this",
+        "me",
+        "them",
+    }
+    return (start, end) if end > start and has_content and not pronoun_only else None

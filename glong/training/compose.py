@@ -1,0 +1,241 @@
+"""Exchanges made of plain sentences: what single sentences cannot teach.
+
+A yes or no to the question before, an answer of one noun, somebody else's facts and the pronoun
+that stands for them, a denial. Words of ours around facts of the data; pure, a seeded generator is
+an argument.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mention
+from glong.training.labelling import denied
+from glong.words import Words, lemma, split_words
+
+__all__ = ["compose"]
+
+Sentence = tuple[str, Fact]
+"""A plain sentence about its speaker and one fact of it."""
+
+_YES = (
+    "yes",
+    "yes i do",
+    "yeah",
+    "yes , i do .",
+    "yep !",
+    "sure do",
+    "of course",
+    "i do",
+    "absolutely",
+)
+_NO = ("no", "no , not really", "nope", "no i don't", "not at all", "i don't", "no , never", "nah")
+_PEOPLE = (
+    "my sister", "my brother", "my mom", "my dad", "my mother", "my father", "my wife", "my son",
+    "my husband", "my daughter", "my best friend", "my boyfriend", "my girlfriend", "my boss",
+    "my aunt", "my grandma", "my roommate", "Anna", "Tom", "Maria", "Kevin", "Priya", "my cousin Leo",
+)  # fmt: skip
+_PLURAL = ("my parents", "my kids", "my friends", "my sisters", "my neighbors", "my twins")
+_NEWS = ("visited me yesterday", "is doing great", "called today", "just moved", "is so sweet")
+_NEWS_PLURAL = ("visited me yesterday", "are doing great", "called today", "came over")
+_QUESTIONS: Mapping[str, tuple[str, ...]] = {
+    "name": ("what is your name ?", "who are you ?", "what should i call you ?"),
+    "live_in_citystatecountry": ("where do you live ?", "where are you from ?"),
+    "place_origin": ("where are you from ?", "where did you grow up ?"),
+    "employed_by_general": ("what do you do for a living ?", "what is your job ?"),
+    "employed_by_company": ("where do you work ?",),
+    "have_pet": ("do you have any pets ?", "any pets ?", "what pets do you have ?"),
+    "have_children": ("do you have kids ?", "any children ?"),
+    "have_sibling": ("do you have any siblings ?",),
+    "have_vehicle": ("what do you drive ?", "what car do you have ?"),
+    "like_activity": ("what do you do for fun ?", "any hobbies ?", "what do you like to do ?"),
+    "like_food": ("what do you like to eat ?", "what is your go to meal ?"),
+    "like_drink": ("what do you like to drink ?",),
+    "like_animal": ("what animals do you like ?",),
+    "like_watching": ("what do you like to watch ?",),
+    "like_read": ("what do you read ?",),
+    "like_general": ("what do you like ?", "what are you into ?"),
+    "attend_school": ("where do you go to school ?", "are you in school ?"),
+    "has_degree": ("what did you study ?", "what is your major ?"),
+    "want_job": ("what do you want to be ?", "what is your dream job ?"),
+    "has_ability": ("what are you good at ?",),
+    "dislike": ("what do you dislike ?", "is there anything you hate ?"),
+    "diet": ("are you on a diet ?",),
+}  # fmt: skip
+
+
+def compose(
+    sentences: Sequence[Sentence], n: int, rng: random.Random
+) -> Iterator[LabelledDialogue]:
+    """``n`` short exchanges from sentences about their speaker; kinds take turns."""
+    kinds: tuple[Callable[[Sentence, random.Random], list[LabelledTurn]], ...] = (
+        _yes_or_no, _someone, _pronoun, _pronoun_back, _denial, _short_answer,
+    )  # fmt: skip
+    made = 0
+    while made < n:
+        kind = kinds[made % len(kinds)]
+        turns: list[LabelledTurn] = []
+        while not turns:
+            turns = kind(sentences[rng.randrange(len(sentences))], rng)
+        yield LabelledDialogue("composed", tuple(turns))
+        made += 1
+
+
+def _phrase(sentence: Sentence) -> tuple[Words, list[str], int] | None:
+    """Words from verb to object of "I VERB OBJECT", the verb plain; where the object begins."""
+    text, fact = sentence
+    words = split_words(text)
+    if fact.subject or not fact.trigger or fact.relation.startswith("not_"):
+        return None
+    start, _ = fact.trigger.span
+    begin, end = fact.object.span
+    # Only "I like cats" as it stands: no auxiliary or denial before the verb, no past.
+    if start != 1 or begin < start or words.lower[0] != "i" or end - start > 9:
+        return None
+    verb = words.lower[start]
+    if verb in ("'m", "am"):
+        return words, ["be", *words.lower[start + 1 : end]], begin - start
+    if lemma(verb) != verb:
+        return None
+    return words, list(words.lower[start:end]), begin - start
+
+
+def _turn(text: str, *facts: Fact, speaker: str = "Speaker 1") -> LabelledTurn:
+    return LabelledTurn(speaker, text, facts)
+
+
+def _placed(fact: Fact, prefix: int, phrase: Sequence[str], offset: int, back: int = 0) -> Fact:
+    """The fact where the phrase begins at word ``prefix``."""
+    target = Mention((prefix + offset, prefix + len(phrase)), back)
+    trigger = Mention((prefix, prefix + offset), back) if offset else None
+    return replace(fact, object=target, trigger=trigger)
+
+
+def _as_question(phrase: Sequence[str]) -> tuple[str, int]:
+    """A yes-or-no question and how many words stand before the phrase's second word."""
+    if phrase[0] == "be":
+        return " ".join(["are you", *phrase[1:], "?"]), 1
+    return " ".join(["do you", *phrase, "?"]), 2
+
+
+def _yes_or_no(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
+    found = _phrase(sentence)
+    if found is None:
+        return []
+    _, phrase, offset = found
+    question, prefix = _as_question(phrase)
+    fact = _placed(sentence[1], prefix, phrase, offset, back=1)
+    if phrase[0] == "be":
+        # "are you a chef": the verb is the question's first word.
+        fact = replace(fact, trigger=Mention((0, 1), 1))
+    yes = rng.random() < 0.5
+    answer = rng.choice(_YES if yes else _NO)
+    if phrase[0] == "be":
+        answer = answer.replace("i do", "i am").replace("i don't", "i am not")
+    return [
+        _turn(question, speaker="Speaker 2"),
+        _turn(answer, fact if yes else denied(fact)),
+    ]
+
+
+def _third(phrase: Sequence[str], plural: bool) -> list[str]:
+    """The phrase with its verb for somebody else: "likes cats", "are tall"."""
+    verb = phrase[0]
+    if verb in ("be", "have"):
+        forms = {"be": ("is", "are"), "have": ("has", "have")}[verb]
+        return [forms[plural], *phrase[1:]]
+    if plural:
+        return list(phrase)
+    if verb.endswith(("s", "sh", "ch", "x", "o")):
+        return [verb + "es", *phrase[1:]]
+    if verb.endswith("y") and verb[-2] not in "aeiou":
+        return [verb[:-1] + "ies", *phrase[1:]]
+    return [verb + "s", *phrase[1:]]
+
+
+def _other(sentence: Sentence, rng: random.Random) -> tuple[str, bool, list[str], int] | None:
+    """Somebody else, whether they are several, the phrase for them, where its object begins."""
+    found = _phrase(sentence)
+    if found is None or "my" in found[1]:
+        return None
+    plural = rng.random() < 0.25
+    who = rng.choice(_PLURAL if plural else _PEOPLE)
+    return who, plural, _third(found[1], plural), found[2]
+
+
+def _someone(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
+    other = _other(sentence, rng)
+    if other is None:
+        return []
+    who, _, phrase, offset = other
+    n = len(who.split())
+    fact = replace(_placed(sentence[1], n, phrase, offset), subject=Mention((0, n)))
+    return [_turn(" ".join([who, *phrase]) + rng.choice((".", " .", "!", "")), fact)]
+
+
+def _pronoun(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
+    other = _other(sentence, rng)
+    if other is None:
+        return []
+    who, plural, phrase, offset = other
+    first = [*who.split(), *rng.choice(_NEWS_PLURAL if plural else _NEWS).split(), "."]
+    pronoun = "they" if plural else rng.choice(("she", "he"))
+    prefix = len(first) + 1
+    fact = replace(
+        _placed(sentence[1], prefix, phrase, offset), subject=Mention((0, len(who.split())))
+    )
+    # What the news itself says is no label of ours: the turn is not complete.
+    turn = _turn(" ".join([*first, pronoun, *phrase, "."]), fact)
+    return [replace(turn, is_complete=False)]
+
+
+def _pronoun_back(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
+    other = _other(sentence, rng)
+    if other is None:
+        return []
+    who, plural, phrase, offset = other
+    asked = who.replace("my ", "your ")
+    begin = rng.choice(("how are" if plural else "how is", "tell me about"))
+    start = len(begin.split())
+    subject = Mention((start, start + len(asked.split())), 1)
+    fact = replace(_placed(sentence[1], 1, phrase, offset), subject=subject)
+    pronoun = "they" if plural else rng.choice(("she", "he"))
+    return [
+        _turn(f"{begin} {asked} ?", speaker="Speaker 2"),
+        _turn(" ".join([pronoun, *phrase, "."]), fact),
+    ]
+
+
+def _denial(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
+    found = _phrase(sentence)
+    if found is None:
+        return []
+    _, phrase, offset = found
+    begin = ["i", rng.choice(("don't", "do not", "never"))]
+    if phrase[0] == "be":
+        begin, phrase = ["i"], ["am", "not", *phrase[1:]]
+        offset += 1
+    start = len(split_words(" ".join(begin)))
+    fact = denied(_placed(sentence[1], start, phrase, offset))
+    return [_turn(" ".join([*begin, *phrase]) + rng.choice((".", " .", "")), fact)]
+
+
+def _short_answer(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
+    text, fact = sentence
+    if fact.subject is not None:
+        return []
+    asked = _QUESTIONS.get(fact.relation, ())
+    if fact.relation.startswith("favorite_"):
+        thing = fact.relation.removeprefix("favorite_").replace("_", " ")
+        asked = (f"what is your favorite {thing} ?", f"favorite {thing} ?")
+    if not asked:
+        return []
+    answer = split_words(text).span(*fact.object.span)
+    n = len(split_words(answer))
+    begin = rng.choice(("", "", "probably ", "well , ", "mostly "))
+    start = len(begin.split())
+    placed = replace(fact, object=Mention((start, start + n)), trigger=None)
+    return [
+        _turn(rng.choice(asked), speaker="Speaker 2"),
+        _turn(begin + answer + rng.choice(("", " .", "!")), placed),
+    ]

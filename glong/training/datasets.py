@@ -1,0 +1,160 @@
+"""All training data in one form, of one variant, without what evaluations read.
+
+``default``: PersonaExt, MSC valid and Synthetic-Persona-Chat valid, whose licences allow commercial
+use or are not stated (PersonaExt). Labels of raw turns need a teacher, which a first training on
+PersonaExt alone gives: see ``jobs/train_tagger.py``.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from glong.relations import relations
+from glong.training.compose import compose
+from glong.training.corpora import (
+    PersonaPair,
+    PersonaTurn,
+    evaluation_utterances,
+    msc_dialogues,
+    persona_pairs,
+    synthetic_dialogues,
+)
+from glong.training.examples import (
+    Fact,
+    LabelledDialogue,
+    LabelledTurn,
+    Mention,
+    normal_form,
+)
+from glong.training.labelling import may_be_named, merged, named, plain_facts, project
+from glong.words import split_words
+
+__all__ = ["Teacher", "persona_dialogue", "persona_dialogues", "training_dialogues"]
+
+Teacher = Callable[[Sequence[tuple[str, Fact]]], list[Mapping[str, float]]]
+"""Sentences with a fact each -> for each, probability of the listed relations."""
+
+_SPEAKER = frozenset({"i", "my", "me", "we", "mine", "our", "us", "myself"})
+_MAX_OBJECT = 8
+
+
+def persona_dialogues(data: Path, *, held_out: bool = False) -> Iterator[LabelledDialogue]:
+    """PersonaExt as dialogues of one turn, of whose facts one is labelled.
+
+    Raises:
+        SourceError: the file is not there.
+    """
+    read = frozenset() if held_out else evaluation_utterances(data)
+    for pair in persona_pairs(data, held_out=held_out):
+        if normal_form(pair.text) not in read:
+            dialogue = persona_dialogue(pair)
+            if dialogue is not None:
+                yield dialogue
+
+
+def persona_dialogue(pair: PersonaPair) -> LabelledDialogue | None:
+    """A pair as a dialogue; ``None`` where its object is not together or its label says nothing."""
+    if pair.relation not in relations():
+        return None
+    target = _span(pair, pair.object)
+    if target is None:
+        return None
+    subject = None
+    if pair.tokens[pair.subject[0]] not in _SPEAKER or len(pair.subject) > 1:
+        subject = _span(pair, pair.subject)
+        if subject is None:
+            return None
+    fact = Fact(subject, pair.relation, target)
+    return LabelledDialogue("personaext", (LabelledTurn("I", pair.text, (fact,), False),))
+
+
+def _span(pair: PersonaPair, tokens: Sequence[int]) -> Mention | None:
+    """Tokens of the row -> words of its text."""
+    first, last = min(tokens), max(tokens)
+    if last - first + 1 > min(_MAX_OBJECT, len(set(tokens)) + 1):
+        return None
+    begin = sum(len(token) + 1 for token in pair.tokens[:first])
+    end = begin + len(" ".join(pair.tokens[first : last + 1]))
+    words = split_words(pair.text)
+    inside = [i for i in range(len(words)) if begin <= words.starts[i] and words.ends[i] <= end]
+    return Mention((inside[0], inside[-1] + 1)) if inside else None
+
+
+def training_dialogues(
+    data: Path, teacher: Teacher, *, n_composed: int, seed: int
+) -> list[LabelledDialogue]:
+    """The whole default set, sources one after another.
+
+    Args:
+        data: the data folder.
+        teacher: gives relations their names.
+        n_composed: exchanges made of plain sentences.
+        seed: of what is drawn.
+
+    Raises:
+        SourceError: a file is not there.
+    """
+    read = evaluation_utterances(data)
+    naming = _Naming(teacher)
+    msc = list(msc_dialogues(data, "valid"))
+    synthetic = list(synthetic_dialogues(data, "valid"))
+    persona = [s for session in msc for turn in session for s in turn.persona]
+    persona += [s for _, both in synthetic for one in both for s in one]
+    plain = naming.name((s, f) for s in dict.fromkeys(persona) for f in plain_facts(s))
+    spoken = [turn.text for session in msc for turn in session]
+    spoken += [turn.text for turns, _ in synthetic for turn in turns]
+    said = naming.name((text, fact) for text in dict.fromkeys(spoken) for fact in plain_facts(text))
+    found = list(persona_dialogues(data))
+    found += [_labelled("msc", session, plain, said, read) for session in msc]
+    found += [_labelled("synthetic", turns, {}, said, read) for turns, _ in synthetic]
+    found += [_sentence(s, facts) for s, facts in plain.items() if normal_form(s) not in read]
+    pool = [(s, fact) for s, facts in plain.items() for fact in facts if len(facts) == 1]
+    found += compose(sorted(pool, key=lambda one: one[0]), n_composed, random.Random(seed))
+    return found
+
+
+class _Naming:
+    """Gives the facts of many texts their listed relations in one call of the teacher."""
+
+    def __init__(self, teacher: Teacher) -> None:
+        self._teacher = teacher
+
+    def name(self, facts: Iterable[tuple[str, Fact]]) -> dict[str, list[Fact]]:
+        """Text -> its facts, named."""
+        pairs = list(facts)
+        asked = [pair for pair in pairs if may_be_named(pair[1])]
+        answers = dict(zip(asked, self._teacher(asked), strict=True))
+        found: dict[str, list[Fact]] = {}
+        for text, fact in pairs:
+            believed = answers.get((text, fact), {})
+            found.setdefault(text, []).append(named(fact, believed))
+        return found
+
+
+def _sentence(text: str, facts: Sequence[Fact]) -> LabelledDialogue:
+    return LabelledDialogue("persona", (LabelledTurn("Speaker 1", text, tuple(facts)),))
+
+
+def _labelled(
+    source: str,
+    turns: Sequence[PersonaTurn],
+    plain: Mapping[str, Sequence[Fact]],
+    said: Mapping[str, Sequence[Fact]],
+    read: frozenset[str],
+) -> LabelledDialogue:
+    """A dialogue with what annotators' sentences say of its turns, and its own plain clauses.
+
+    A turn that an evaluation reads keeps its text, as context of the next one, and no label.
+    """
+    labelled = []
+    for turn in turns:
+        sentences = [(s, fact) for s in turn.persona for fact in plain.get(s, ())]
+        found, is_complete = project(sentences, turn.text)
+        facts = merged(found, said.get(turn.text, ()))
+        hidden = normal_form(turn.text) in read
+        labelled.append(
+            LabelledTurn(
+                turn.speaker, turn.text, () if hidden else tuple(facts), is_complete and not hidden
+            )
+        )
+    return LabelledDialogue(source, tuple(labelled))

@@ -1,0 +1,190 @@
+"""Facts of plain sentences, their relations' names, and where a turn states them.
+
+Three steps, each pure: :func:`plain_facts` reads clauses; :func:`named` gives a fact its listed
+relation, by the probabilities of a teacher that has learnt PersonaExt's labels; :func:`project`
+finds in a raw turn what annotators' sentences say of it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from glong.clauses import Clause, Span, clauses, relation_words
+from glong.relations import denial_of, relations
+from glong.training.examples import Fact, Mention
+from glong.words import Words, lemma, split_words, word_list
+
+__all__ = ["denied", "may_be_named", "merged", "named", "plain_facts", "project", "spelled"]
+
+_SPEAKER = frozenset({"i", "we", "im", "ive"})
+_THIRD = frozenset({"he", "she", "they"})
+_CANDIDATES_SHARE = 0.35
+"""Least probability that the teacher gives to the listed relations which the verb may mean."""
+_MAX_WINDOW = 10
+"""Words between the first and the last word of a projected object."""
+
+
+def plain_facts(text: str) -> list[Fact]:
+    """What the clauses of a text state, with the verb as relation; questions are left out."""
+    words = split_words(text)
+    facts: list[Fact] = []
+    someone: Span | None = None
+    for clause in clauses(words):
+        first = words.lower[clause.subject[0]]
+        if first in _THIRD:
+            subject = someone  # the last one named before; else nobody knows who
+        elif first in _SPEAKER:
+            subject = None
+        else:
+            subject = someone = clause.subject
+        is_unknown = first in _THIRD and someone is None
+        if not is_unknown and first not in ("you", "your") and _says_something(words, clause):
+            facts.append(_fact(words, clause, subject))
+    return facts
+
+
+def _fact(words: Words, clause: Clause, subject: Span | None) -> Fact:
+    relation = relation_words(words, clause)
+    possessed = words.lower[clause.subject[0] : clause.subject[1]]
+    if possessed[0] in ("my", "our") and relation == "be":
+        if possessed[1] in ("favorite", "favourite", "fav") and len(possessed) > 2:
+            kind = f"favorite_{lemma(possessed[-1])}"
+            name = kind if kind in relations() else "favorite"
+            return Fact(None, name, Mention(clause.object), Mention(clause.subject))
+        if possessed[1:] == ("name",):
+            return Fact(None, "name", Mention(clause.object), Mention(clause.subject))
+    mention = None if subject is None else Mention(subject)
+    fact = Fact(mention, relation, Mention(clause.object), Mention(clause.verb))
+    return denied(fact) if clause.is_denied else fact
+
+
+def _says_something(words: Words, clause: Clause) -> bool:
+    verb = relation_words(words, clause)
+    target = words.lower[clause.object[0] : clause.object[1]]
+    opinions = word_list("opinion_verbs")
+    if clause.in_question or verb.split("_")[0] in opinions or lemma(target[0]) in opinions:
+        return False
+    return not all(word in word_list("vague_objects") for word in target)
+
+
+def denied(fact: Fact) -> Fact:
+    """The same fact, denied."""
+    return replace(fact, relation=denial_of(fact.relation))
+
+
+def may_be_named(fact: Fact) -> bool:
+    """Whether the fact's verb may stand for a listed relation, so that a teacher is worth asking."""
+    return bool(_candidates(fact.relation))
+
+
+def _candidates(relation: str) -> tuple[str, ...]:
+    """Listed relations that a verb, denied or not, may stand for."""
+    return _meanings().get(relation, ())
+
+
+@cache
+def _meanings() -> Mapping[str, tuple[str, ...]]:
+    """Verb -> the listed relations that it may stand for."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, relation in relations().items():
+        for verb in (name, *sorted(relation.synonyms)):
+            found[verb].append(name)
+    return {verb: tuple(names) for verb, names in found.items()}
+
+
+def named(fact: Fact, probabilities: Mapping[str, float]) -> Fact:
+    """The fact with a listed relation, if its verb may mean one that the teacher believes in.
+
+    Args:
+        fact: relation as its verb.
+        probabilities: of each listed relation the teacher knows, for this sentence and object.
+    """
+    if fact.relation in relations():
+        return fact
+    scores = {name: probabilities.get(name, 0.0) for name in _candidates(fact.relation)}
+    if not scores or sum(scores.values()) < _CANDIDATES_SHARE:
+        return fact
+    return replace(fact, relation=max(scores, key=lambda name: scores[name]))
+
+
+def project(facts: Iterable[tuple[str, Fact]], turn: str) -> tuple[list[Fact], bool]:
+    """Find in a turn the facts of annotators' sentences about it.
+
+    Args:
+        facts: sentence and one of its facts each.
+        turn: what was said.
+
+    Returns:
+        The facts with places in the turn, and whether every one was found.
+    """
+    words = split_words(turn)
+    bases = [lemma(word) for word in words.lower]
+    found: list[Fact] = []
+    n_lost = 0
+    for sentence, fact in facts:
+        placed = _placed(split_words(sentence), fact, bases)
+        if placed is None:
+            n_lost += 1
+        else:
+            found.append(placed)
+    return found, not n_lost
+
+
+def _placed(sentence: Words, fact: Fact, bases: Sequence[str]) -> Fact | None:
+    target = _find(sentence, fact.object.span, bases)
+    if target is None:
+        return None
+    subject = fact.subject
+    if subject is not None:
+        span = _find(sentence, subject.span, bases)
+        if span is None:
+            return None
+        subject = Mention(span)
+    verb = _find(sentence, fact.trigger.span, bases) if fact.trigger else None
+    if verb is None and fact.relation not in relations():
+        return None  # an open relation has no name but the words that state it
+    return Fact(subject, fact.relation, Mention(target), Mention(verb) if verb else None)
+
+
+def _find(sentence: Words, span: Span, bases: Sequence[str]) -> Span | None:
+    """The shortest run of the turn's words that holds every content word of the span."""
+    every = [lemma(word) for word in sentence.lower[span[0] : span[1]] if word[0].isalnum()]
+    light = word_list("light_words")
+    wanted = {word for word in every if word not in light} or set(every)
+    if not wanted:
+        return None
+    best: Span | None = None
+    for start, word in enumerate(bases):
+        if word not in wanted:
+            continue
+        missing = set(wanted)
+        for end in range(start, min(len(bases), start + _MAX_WINDOW)):
+            if bases[end] in (".", "!", "?"):
+                break
+            missing.discard(bases[end])
+            if not missing:
+                if best is None or end + 1 - start < best[1] - best[0]:
+                    best = (start, end + 1)
+                break
+    return best
+
+
+def merged(first: Sequence[Fact], second: Iterable[Fact]) -> list[Fact]:
+    """Both, without what the second says again about the same words."""
+
+    def overlaps(left: Mention, right: Mention) -> bool:
+        return left.back == right.back and max(left.span[0], right.span[0]) < min(
+            left.span[1], right.span[1]
+        )
+
+    kept = list(first)
+    kept += [f for f in second if not any(overlaps(f.object, one.object) for one in first)]
+    return sorted(kept, key=lambda fact: fact.object.span)
+
+
+def spelled(fact: Fact, text: str) -> str:
+    """The fact for people: ``subject | relation | object``."""
+    words = split_words(text)
+    subject = "I" if fact.subject is None else words.span(*fact.subject.span)
+    return f"{subject} | {fact.relation} | {words.span(*fact.object.span)}"

@@ -1,0 +1,210 @@
+"""Train the tagger, the extractor for machines without a GPU, from a data folder.
+
+Two trainings, one after another. A *teacher* learns PersonaExt's relations on their gold spans and
+then names the verbs of plain sentences; the *tagger* learns everything: see
+:mod:`glong.training.datasets`. A stopped run goes on where it was when the same command runs again.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from glong._version import __version__
+from glong.errors import GlongError
+
+__all__ = ["main"]
+
+EPILOG = """\
+exit status: 0 done or stopped by --minutes, 2 bad usage or data.
+
+example:
+  python jobs/train_tagger.py --data ../shared/data --out .scratch/tagger --minutes 75
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every option with its default and unit."""
+    p = argparse.ArgumentParser(
+        prog="train_tagger.py",
+        description=__doc__,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("--data", required=True, type=Path, help="folder with personaext, msc, ...")
+    p.add_argument("--out", required=True, type=Path, help="folder for checkpoints and the result")
+    p.add_argument("--epochs", type=int, default=2, help="passes over all turns (default: 2)")
+    p.add_argument(
+        "--teacher-epochs", type=int, default=1, help="of the teacher, over PersonaExt (default: 1)"
+    )
+    p.add_argument(
+        "--composed", type=int, default=8000, metavar="N", help="made exchanges (default: 8000)"
+    )
+    p.add_argument(
+        "--batch-pieces", type=int, default=1500, help="padded word pieces a step (default: 1500)"
+    )
+    p.add_argument("--limit", type=int, default=0, help="first N turns only (default: 0 = all)")
+    p.add_argument("--seed", type=int, default=20, help="of weights and order (default: 20)")
+    p.add_argument("--threads", type=int, default=0, help="of torch (default: 0 = all cores)")
+    p.add_argument(
+        "--minutes",
+        type=float,
+        default=0.0,
+        help="stop after so long, resumable (default: 0 = never)",
+    )
+    p.add_argument("--version", action="version", version=f"glong {__version__}")
+    return p
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job.
+
+    Returns:
+        The exit status.
+    """
+    args = parser().parse_args(argv)
+    try:
+        return _train(args)
+    except GlongError as error:
+        print(f"train_tagger: {error}", file=sys.stderr)
+        return 2
+
+
+def _train(args: argparse.Namespace) -> int:
+    import torch
+
+    from glong.models.tagger_weights import new_net
+    from glong.training.datasets import persona_dialogues, training_dialogues
+    from jobs.tagger.loop import Loop, Settings
+    from jobs.tagger.targets import examples, relation_classes
+
+    deadline_s = time.monotonic() + args.minutes * 60 if args.minutes else float("inf")
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    args.out.mkdir(parents=True, exist_ok=True)
+    tokenizer = _tokenizer()
+    torch.manual_seed(args.seed)
+
+    pairs = list(persona_dialogues(args.data))[: args.limit or None]
+    classes = relation_classes(pairs)
+    learnt = examples(pairs, classes, tokenizer)
+    settings = Settings(args.teacher_epochs, args.batch_pieces, args.seed, relations_only=True)
+    teacher = Loop(new_net(len(classes)), learnt, settings, tokenizer.pad_token_id)
+    if not _run(teacher, args.out / "teacher.pt", "teacher", deadline_s):
+        return 0
+    asked = _Asked(teacher, classes, tokenizer, args.out / "believed.pt")
+    dialogues = training_dialogues(args.data, asked, n_composed=args.composed, seed=args.seed)[
+        -args.limit :
+    ]
+    asked.save()
+
+    classes = relation_classes(dialogues)
+    torch.manual_seed(args.seed)
+    settings = Settings(args.epochs, args.batch_pieces, args.seed)
+    learnt = examples(dialogues, classes, tokenizer)
+    loop = Loop(new_net(len(classes)), learnt, settings, tokenizer.pad_token_id)
+    print(
+        f"tagger: {len(learnt)} turns, {len(classes)} relations, {loop.n_steps} steps", flush=True
+    )
+    if not _run(loop, args.out / "tagger.pt", "tagger", deadline_s):
+        return 0
+    _export(loop, classes, args)
+    return 0
+
+
+def _tokenizer() -> Any:
+    from transformers import AutoTokenizer
+
+    from glong.models.sentence import minilm_folder
+
+    return AutoTokenizer.from_pretrained(str(minilm_folder()), local_files_only=True)
+
+
+SAVE_EVERY_S = 240.0
+
+
+def _run(loop: Any, path: Path, name: str, deadline_s: float) -> bool:
+    """Train to the end or to the deadline; whether it came to the end."""
+    if path.exists():
+        loop.resume(path)
+    began_s = saved_s = time.monotonic()
+    first = loop.step
+    for step in loop.run():
+        now_s = time.monotonic()
+        if step % 50 == 0 or step == loop.n_steps:
+            mean = sum(loop.losses[-50:]) / len(loop.losses[-50:])
+            rate = (step - first) / (now_s - began_s)
+            left_min = (loop.n_steps - step) / rate / 60
+            print(
+                f"{name}: step {step} of {loop.n_steps}, loss {mean:.3f}, {left_min:.0f} min left",
+                flush=True,
+            )
+        if now_s > deadline_s or now_s - saved_s > SAVE_EVERY_S:
+            loop.save(path)
+            saved_s = now_s
+        if now_s > deadline_s and step < loop.n_steps:
+            print(f"{name}: stopped at step {step}; the same command goes on", flush=True)
+            return False
+    if loop.step > first:
+        loop.save(path)
+    return True
+
+
+class _Asked:
+    """A teacher that remembers its answers in a file, so that a resumed run need not ask again."""
+
+    def __init__(self, loop: Any, classes: Sequence[str], tokenizer: Any, path: Path) -> None:
+        import torch
+
+        self._loop, self._classes, self._tokenizer, self._path = loop, classes, tokenizer, path
+        self._answers: list[Any] = list(torch.load(path)) if path.exists() else []
+        self._n_calls = 0
+
+    def __call__(self, pairs: Sequence[Any]) -> list[Mapping[str, float]]:
+        """Probabilities of the listed relations for the object of each fact."""
+        if self._n_calls == len(self._answers):
+            print(f"teacher: names {len(pairs)} facts", flush=True)
+            self._answers.append(self._loop.believe(list(self._examples(pairs))))
+        answers = self._answers[self._n_calls]
+        self._n_calls += 1
+        return [dict(zip(self._classes, row, strict=True)) for row in answers.tolist()]
+
+    def _examples(self, pairs: Sequence[Any]) -> Iterator[Any]:
+        from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mention
+        from jobs.tagger.targets import examples
+
+        # A stand-in of the right class: only the object's place is read.
+        dialogues = []
+        for text, fact in pairs:
+            first, end = fact.object.span
+            target = Mention((first, min(end, first + 8)))
+            one = LabelledTurn("I", text, (Fact(None, self._classes[-1], target),), True)
+            dialogues.append(LabelledDialogue("asked", (one,)))
+        return iter(examples(dialogues, self._classes, self._tokenizer))
+
+    def save(self) -> None:
+        """Keep the answers."""
+        import torch
+
+        torch.save(self._answers, self._path)
+
+
+def _export(loop: Any, classes: Sequence[str], args: argparse.Namespace) -> None:
+    from glong.models.shipped import write_manifest
+    from glong.models.tagger import CONFIG, WEIGHTS
+    from glong.models.tagger_weights import save_net
+
+    folder = args.out / "export"
+    folder.mkdir(exist_ok=True)
+    save_net(loop.net, folder / WEIGHTS)
+    text = json.dumps({"classes": list(classes), "threshold": 0.5}, indent=1)
+    (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
+    write_manifest(folder)
+    print(f"tagger: written to {folder}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
