@@ -33,7 +33,8 @@ __all__ = [
     "load_toml",
 ]
 
-GENERATOR_BACKENDS = ("transformers", "vllm", "openai", "fake")
+EXTRACTOR_BACKENDS = ("tagger", "transformers", "vllm", "openai", "rules", "fake")
+WITHOUT_MODEL = ("rules", "fake")
 SCORER_BACKENDS = ("t5", "fake")
 ENCODER_BACKENDS = ("sentence", "openai", "fake")
 
@@ -47,12 +48,14 @@ def _require(condition: bool, name: str, value: object, allowed: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractorSpec:
-    """Which language model extracts triplets, and how it reads a session.
+    """Which model extracts triplets, and how it reads a session.
 
     Attributes:
-        backend: ``transformers`` (CPU fallback), ``vllm``, ``openai`` (any compatible endpoint),
-            ``fake``.
-        model: hub name, folder, ``package:smollm2``, or the endpoint's model name.
+        backend: ``tagger`` (MiniLM with heads that point at words; fast on a CPU); a language model
+            through ``transformers``, ``vllm`` or ``openai`` (any compatible endpoint); ``rules``
+            (patterns, no model), ``fake``.
+        model: hub name, folder, ``package:smollm2``, ``package:glong-tagger``, or the endpoint's
+            model name.
         adapter: folder or hub name of a LoRA adapter; empty for none.
         base_url: of the endpoint (``openai`` only); empty for the client's default.
         api_key_env: environment variable that holds the endpoint's key; the key itself is never
@@ -93,13 +96,13 @@ class ExtractorSpec:
     def __post_init__(self) -> None:
         """Check every value."""
         _require(
-            self.backend in GENERATOR_BACKENDS,
+            self.backend in EXTRACTOR_BACKENDS,
             "extractor.backend",
             self.backend,
-            ", ".join(GENERATOR_BACKENDS),
+            ", ".join(EXTRACTOR_BACKENDS),
         )
         _require(
-            self.backend == "fake" or bool(self.model),
+            self.backend in WITHOUT_MODEL or bool(self.model),
             "extractor.model",
             self.model,
             "a model's name",
@@ -420,6 +423,6 @@ def _override(config: ModelsConfig, part: str, value: str) -> Any:
         return getattr(MODEL_PRESETS[value], part)
     backend, _, model = value.partition(":")
     current = getattr(config, part)
-    if not model and backend != "fake":
+    if not model and backend not in WITHOUT_MODEL:
         model = current.model
     return replace(current, backend=backend, model=model)

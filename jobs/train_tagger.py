@@ -9,7 +9,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -165,25 +165,34 @@ class _Asked:
 
     def __call__(self, pairs: Sequence[Any]) -> list[Mapping[str, float]]:
         """Probabilities of the listed relations for the object of each fact."""
+        import torch
+
         if self._n_calls == len(self._answers):
             print(f"teacher: names {len(pairs)} facts", flush=True)
-            self._answers.append(self._loop.believe(list(self._examples(pairs))))
+            asked, kept = self._examples(pairs)
+            answers = torch.zeros((len(pairs), len(self._classes)))
+            answers[torch.tensor(kept)] = self._loop.believe(asked)
+            self._answers.append(answers)
         answers = self._answers[self._n_calls]
         self._n_calls += 1
         return [dict(zip(self._classes, row, strict=True)) for row in answers.tolist()]
 
-    def _examples(self, pairs: Sequence[Any]) -> Iterator[Any]:
+    def _examples(self, pairs: Sequence[Any]) -> tuple[list[Any], list[int]]:
+        """What the teacher reads, and of which pairs: an object behind the last word is not read."""
+        from glong.models.tagger_text import TURN_WORDS
         from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mention
         from jobs.tagger.targets import examples
 
-        # A stand-in of the right class: only the object's place is read.
-        dialogues = []
-        for text, fact in pairs:
+        # A stand-in of a class that exists: only the object's place is read.
+        dialogues, kept = [], []
+        for number, (text, fact) in enumerate(pairs):
             first, end = fact.object.span
-            target = Mention((first, min(end, first + 8)))
-            one = LabelledTurn("I", text, (Fact(None, self._classes[-1], target),), True)
-            dialogues.append(LabelledDialogue("asked", (one,)))
-        return iter(examples(dialogues, self._classes, self._tokenizer))
+            if end <= TURN_WORDS:
+                stand_in = Fact(None, self._classes[-1], Mention((first, min(end, first + 8))))
+                turn = LabelledTurn("I", text, (stand_in,), True)
+                dialogues.append(LabelledDialogue("asked", (turn,)))
+                kept.append(number)
+        return examples(dialogues, self._classes, self._tokenizer), kept
 
     def save(self) -> None:
         """Keep the answers."""

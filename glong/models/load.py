@@ -11,6 +11,7 @@ from glong.errors import ConfigError
 from glong.extraction import LLMExtractor, extraction_fingerprint
 from glong.models.fake import FakeEncoder, FakeExtractor, FakeGenerator, FakeScorer
 from glong.protocols import Encoder, Extractor, Generator, Scorer
+from glong.rules import RuleExtractor
 
 __all__ = [
     "ModelsIdentity",
@@ -79,7 +80,16 @@ def load_generator(spec: ExtractorSpec) -> Generator:
 
 def load_extractor(spec: ExtractorSpec) -> Extractor:
     """The extractor; errors as for :func:`load_models`."""
-    return FakeExtractor() if spec.backend == "fake" else LLMExtractor(load_generator(spec), spec)
+    match spec.backend:
+        case "fake":
+            return FakeExtractor()
+        case "rules":
+            return RuleExtractor()
+        case "tagger":
+            from glong.models.tagger import TaggerExtractor
+
+            return TaggerExtractor.load(spec)
+    return LLMExtractor(load_generator(spec), spec)
 
 
 def extractor_fingerprint(spec: ExtractorSpec) -> str:
@@ -89,16 +99,21 @@ def extractor_fingerprint(spec: ExtractorSpec) -> str:
         ConfigError: a package is missing.
         ModelError: a hub model is not cached here and the hub does not answer.
     """
-    if spec.backend == "fake":
-        return FakeExtractor().fingerprint
-    if spec.backend == "openai":
-        from glong.models.openai import endpoint_fingerprint
+    match spec.backend:
+        case "fake" | "rules":
+            return load_extractor(spec).fingerprint
+        case "tagger":
+            from glong.models.tagger import tagger_fingerprint
 
-        generator = endpoint_fingerprint("generator", spec.model)
-    else:
-        from glong.models.weights import generator_fingerprint
+            return tagger_fingerprint(spec)
+        case "openai":
+            from glong.models.openai import endpoint_fingerprint
 
-        generator = generator_fingerprint(spec.model, spec.adapter, spec.quantization)
+            generator = endpoint_fingerprint("generator", spec.model)
+        case _:
+            from glong.models.weights import generator_fingerprint
+
+            generator = generator_fingerprint(spec.model, spec.adapter, spec.quantization)
     return extraction_fingerprint(generator, spec)
 
 

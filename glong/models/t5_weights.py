@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from glong.errors import ConfigError, ModelError
 from glong.models.sentence import minilm_folder
+from glong.models.shipped import checked_folder, is_shipped
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -21,28 +22,29 @@ def t5_checkpoint(name: str) -> tuple[Any, "PreTrainedTokenizerBase"]:
     """Model and tokeniser of a T5 checkpoint, for eager attention in float32.
 
     Args:
-        name: hub name or folder.
+        name: hub name, folder, or ``package:glong-scorer``, whose files are checked by hash.
 
     Raises:
         ConfigError: there is no such checkpoint, or it is not a T5.
-        ModelError: it lacks weights.
+        ModelError: it lacks weights, or a shipped file was changed.
     """
     import torch
     from transformers import AutoConfig, AutoTokenizer, T5ForConditionalGeneration
 
+    place = str(checked_folder(name)) if is_shipped(name) else name
     try:
-        kind = AutoConfig.from_pretrained(name).model_type
+        kind = AutoConfig.from_pretrained(place).model_type
         if kind != "t5":
             raise ConfigError(f"scorer.model is {name!r}, a model of type {kind!r}; allowed: t5.")
-        tokenizer = AutoTokenizer.from_pretrained(name)
+        tokenizer = AutoTokenizer.from_pretrained(place)
         # Eager: sdpa gives no cross-attention. float32: bf16 is 50 times slower on a CPU with AVX2.
         loaded: Any = T5ForConditionalGeneration.from_pretrained(
-            name, attn_implementation="eager", dtype=torch.float32, output_loading_info=True
+            place, attn_implementation="eager", dtype=torch.float32, output_loading_info=True
         )
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"scorer.model is {name!r}, which cannot be loaded ({error}); "
-            f"allowed: a hub name or folder of a T5 checkpoint, or {SEEDED!r}."
+            f"allowed: a hub name or folder of a T5 checkpoint, package:glong-scorer, or {SEEDED!r}."
         ) from error
     model, report = loaded
     if report["missing_keys"]:

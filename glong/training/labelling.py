@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from glong.clauses import Clause, Span, clauses, relation_words
+from glong.clauses import Span
 from glong.relations import denial_of, relations
+from glong.rules import stated_relation, subject_words
 from glong.training.examples import Fact, Mention
 from glong.words import Words, lemma, split_words, word_list
 
 __all__ = ["denied", "may_be_named", "merged", "named", "plain_facts", "project", "spelled"]
 
-_SPEAKER = frozenset({"i", "we", "im", "ive"})
-_THIRD = frozenset({"he", "she", "they"})
 _CANDIDATES_SHARE = 0.35
 """Least probability that the teacher gives to the listed relations which the verb may mean."""
 _MAX_WINDOW = 10
@@ -28,44 +27,14 @@ _MAX_WINDOW = 10
 def plain_facts(text: str) -> list[Fact]:
     """What the clauses of a text state, with the verb as relation; questions are left out."""
     words = split_words(text)
-    facts: list[Fact] = []
-    someone: Span | None = None
-    for clause in clauses(words):
-        first = words.lower[clause.subject[0]]
-        if first in _THIRD:
-            subject = someone  # the last one named before; else nobody knows who
-        elif first in _SPEAKER:
-            subject = None
-        else:
-            subject = someone = clause.subject
-        is_unknown = first in _THIRD and someone is None
-        if not is_unknown and first not in ("you", "your") and _says_something(words, clause):
-            facts.append(_fact(words, clause, subject))
+    facts = []
+    for clause, subject in subject_words(words):
+        mention = None if subject is None else Mention(subject)
+        relation = stated_relation(words, clause)
+        is_listed = relation.startswith("favorite") or relation == "name"
+        trigger = clause.subject if is_listed else clause.verb
+        facts.append(Fact(mention, relation, Mention(clause.object), Mention(trigger)))
     return facts
-
-
-def _fact(words: Words, clause: Clause, subject: Span | None) -> Fact:
-    relation = relation_words(words, clause)
-    possessed = words.lower[clause.subject[0] : clause.subject[1]]
-    if possessed[0] in ("my", "our") and relation == "be":
-        if possessed[1] in ("favorite", "favourite", "fav") and len(possessed) > 2:
-            kind = f"favorite_{lemma(possessed[-1])}"
-            name = kind if kind in relations() else "favorite"
-            return Fact(None, name, Mention(clause.object), Mention(clause.subject))
-        if possessed[1:] == ("name",):
-            return Fact(None, "name", Mention(clause.object), Mention(clause.subject))
-    mention = None if subject is None else Mention(subject)
-    fact = Fact(mention, relation, Mention(clause.object), Mention(clause.verb))
-    return denied(fact) if clause.is_denied else fact
-
-
-def _says_something(words: Words, clause: Clause) -> bool:
-    verb = relation_words(words, clause)
-    target = words.lower[clause.object[0] : clause.object[1]]
-    opinions = word_list("opinion_verbs")
-    if clause.in_question or verb.split("_")[0] in opinions or lemma(target[0]) in opinions:
-        return False
-    return not all(word in word_list("vague_objects") for word in target)
 
 
 def denied(fact: Fact) -> Fact:

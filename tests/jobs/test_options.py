@@ -38,7 +38,7 @@ REFUSED = {
     "actors range": (["--embed-actors", "3:1"], "allowed: N or MIN:MAX"),
     "preset": (["--models", "huge"], "models is 'huge'; allowed: small, paper, fake, or a path"),
     "TOML": (["--models", "none.toml"], "none.toml cannot be read: No such file"),
-    "backend": (["--extractor", "bard:x"], "extractor.backend is 'bard'; allowed: transformers"),
+    "backend": (["--extractor", "bard:x"], "extractor.backend is 'bard'; allowed: tagger"),
     "missing": (["--input", "none.jsonl"], "input 'none.jsonl' does not exist; give a file"),
     "suffix": (["--input", "notes.txt"], "input 'notes.txt' has a suffix that is not supported"),
     "empty": (["--input", "empty"], "input 'empty' matches no file to read"),

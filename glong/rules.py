@@ -1,0 +1,96 @@
+"""An extractor without a model: the clauses of :mod:`glong.clauses` as triplets.
+
+The baseline that a trained extractor has to beat, and a fallback that needs no weights. It keeps a
+clause's own verb as relation and resolves "he" and "she" within a turn only.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from glong.clauses import Clause, clauses, relation_words
+from glong.ids import text_hash
+from glong.relations import denial_of, relations
+from glong.types import Extraction, Session, Triplet, Turn
+from glong.words import Words, lemma, split_words, word_list
+
+__all__ = ["RuleExtractor", "says_something", "stated_relation", "subject_words"]
+
+RULES = "rules-1"
+"""Version of the patterns: the fingerprint."""
+_SPEAKER = frozenset({"i", "we", "im", "ive"})
+_THIRD = frozenset({"he", "she", "they"})
+
+
+class RuleExtractor:
+    """An :class:`glong.protocols.Extractor`; the same sentence always gives the same triplets."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the patterns."""
+        return text_hash("extractor", RULES)
+
+    def extract(self, sessions: Sequence[Session]) -> list[Extraction]:
+        """The facts of each session's plain clauses; never fails."""
+        return [
+            Extraction(
+                tuple(dict.fromkeys(t for turn in session.turns for t in _triplets(turn))),
+                n_windows=len(session.turns),
+            )
+            for session in sessions
+        ]
+
+
+def _triplets(turn: Turn) -> Iterator[Triplet]:
+    words = split_words(turn.text)
+    for clause, subject in subject_words(words):
+        said = "I" if subject is None else words.span(*subject)
+        target = words.span(*clause.object)
+        yield Triplet(said, stated_relation(words, clause), target, turn.index)
+
+
+def subject_words(words: Words) -> Iterator[tuple[Clause, tuple[int, int] | None]]:
+    """Clauses that say something, each with its subject's words; ``None`` is the speaker.
+
+    A pronoun takes the last subject named before it in the text; without one its clause is left
+    out, and so are clauses about "you".
+    """
+    someone: tuple[int, int] | None = None
+    for clause in clauses(words):
+        first = words.lower[clause.subject[0]]
+        if first in _SPEAKER:
+            subject = None
+        elif first in _THIRD:
+            if someone is None:
+                continue
+            subject = someone
+        else:
+            subject = someone = clause.subject
+        if first not in ("you", "your") and says_something(words, clause):
+            is_own = subject is not None and _own_thing(words, clause)
+            yield clause, None if is_own else subject
+
+
+def says_something(words: Words, clause: Clause) -> bool:
+    """Whether it is neither question nor opinion nor about nothing in particular."""
+    verb = relation_words(words, clause)
+    target = words.lower[clause.object[0] : clause.object[1]]
+    opinions = word_list("opinion_verbs")
+    if clause.in_question or verb.split("_")[0] in opinions or lemma(target[0]) in opinions:
+        return False
+    return not all(word in word_list("vague_objects") for word in target)
+
+
+def stated_relation(words: Words, clause: Clause) -> str:
+    """The clause's relation: its verb, or ``name`` and ``favorite_...`` of "my name is ..."."""
+    relation = _own_thing(words, clause) or relation_words(words, clause)
+    return denial_of(relation) if clause.is_denied else relation
+
+
+def _own_thing(words: Words, clause: Clause) -> str:
+    """The relation of "my name is" and "my favorite color is", whose subject is the speaker."""
+    possessed = words.lower[clause.subject[0] : clause.subject[1]]
+    if possessed[0] not in ("my", "our") or relation_words(words, clause) != "be":
+        return ""
+    if possessed[1] in ("favorite", "favourite", "fav") and len(possessed) > 2:
+        kind = f"favorite_{lemma(possessed[-1])}"
+        return kind if kind in relations() else "favorite"
+    return "name" if possessed[1:] == ("name",) else ""

@@ -1,0 +1,267 @@
+"""How good triplets are: the evaluation sets, matching, and scores. No model, no files written.
+
+Sets: PersonaExt's held-out part (one gold triplet an utterance, so precision there is of what was
+annotated), ten sets of ``conversation_triples``, MSC test persona sentences, DialogRE test.
+Matching: lower case, articles and punctuation stripped, base forms of verbs, the first person is
+the speaker. *Exact*: subject, relation and object equal. *Soft*: token F1 of subject and of object
+at least .5, and the relation or a synonym of it.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from glong.entities import normalise
+from glong.relations import base_form, denial_of, is_denial, means_the_same
+from glong.training.corpora import msc_dialogues, persona_pairs, read_gzip, triple_blocks
+from glong.training.labelling import plain_facts
+from glong.types import Extraction, Session, Triplet, Turn
+from glong.words import lemma, split_words
+
+__all__ = ["Case", "Scores", "evaluation_sets", "score"]
+
+SOFT = 0.5
+"""Least token F1 of a soft match."""
+_SPEAKER = "<speaker>"
+_FIRST_PERSON = frozenset({"i", "my", "me", "we", "mine", "our", "us", "myself"})
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What an extractor reads, the turn that is judged, and its gold triplets.
+
+    ``turns`` are judged all when ``judged`` is -1.
+    """
+
+    session: Session
+    gold: tuple[Triplet, ...]
+    judged: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Of one set; rates in 0 to 1.
+
+    Attributes:
+        precision: share of predicted triplets that a gold one equals.
+        recall: share of gold triplets found.
+        f1: harmonic mean of the two.
+        soft_precision: share of predicted ones with a soft match.
+        soft_recall: share of gold ones with a soft match.
+        soft_f1: harmonic mean of these.
+        pair_recall: share of gold ones whose subject and object are found exactly, any relation.
+        soft_pair_recall: the same with token F1 of at least .5.
+        valid_rate: share of cases without a failure.
+        triplets_per_turn: predicted, over judged turns.
+        n: gold triplets.
+        n_cases: sessions.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    soft_precision: float
+    soft_recall: float
+    soft_f1: float
+    pair_recall: float
+    soft_pair_recall: float
+    valid_rate: float
+    triplets_per_turn: float
+    n: int
+    n_cases: int
+
+
+def evaluation_sets(data: Path) -> Iterator[tuple[str, list[Case]]]:
+    """Name and cases of each set.
+
+    Raises:
+        SourceError: a file is not there.
+    """
+    yield "personaext_heldout", list(_persona_cases(data))
+    for path in sorted((data / "conversation_triples").glob("test_*.txt")):
+        yield f"triples_{path.stem.removeprefix('test_')}", list(_triple_cases(path))
+    yield "msc_test_persona", list(_msc_cases(data))
+    yield "dialogre_test", list(_dialogre_cases(data))
+
+
+def _session(name: str, turns: Sequence[Turn]) -> Session:
+    return Session(name, "s", None, tuple(turns))
+
+
+def _persona_cases(data: Path) -> Iterator[Case]:
+    for number, pair in enumerate(persona_pairs(data, held_out=True)):
+        subject, target = (
+            " ".join(pair.tokens[i] for i in at) for at in (pair.subject, pair.object)
+        )
+        gold = Triplet(subject, pair.relation, target, 0)
+        yield Case(_session(f"p{number}", [Turn(0, "I", pair.text)]), (gold,))
+
+
+def _triple_cases(path: Path) -> Iterator[Case]:
+    for number, (texts, triples) in enumerate(triple_blocks(path)):
+        names = ["speaker1" if i % 2 == 0 else "speaker2" for i in range(len(texts))]
+        turns = [
+            Turn(i, name, text) for i, (name, text) in enumerate(zip(names, texts, strict=True))
+        ]
+        gold = [
+            Triplet(s, denial_of(base_form(_snake(p))) if sign == "negative" else p, o, 0)
+            for s, p, o, sign in triples
+        ]
+        if gold:
+            yield Case(_session(f"t{number}", turns), tuple(gold))
+
+
+def _msc_cases(data: Path) -> Iterator[Case]:
+    """Turns with what annotators' sentences say of them; gold are the sentences' plain clauses."""
+    number = 0
+    for session in msc_dialogues(data, "test"):
+        for i, turn in enumerate(session):
+            gold = [
+                Triplet(
+                    "I" if fact.subject is None else split_words(text).span(*fact.subject.span),
+                    fact.relation,
+                    split_words(text).span(*fact.object.span),
+                    1,
+                )
+                for text in turn.persona
+                for fact in plain_facts(text)
+            ]
+            number += 1
+            if gold and number % 10 == 0:  # every tenth turn: 16,397 have sentences
+                before = session[i - 1] if i else turn
+                turns = [Turn(0, before.speaker, before.text if i else "")]
+                turns.append(Turn(1, turn.speaker, turn.text))
+                yield Case(_session(f"m{number}", turns), tuple(gold), judged=1)
+
+
+def _dialogre_cases(data: Path) -> Iterator[Case]:
+    for number, (lines, instances) in enumerate(
+        json.loads(read_gzip(data / "dialogre/test.json.gz"))
+    ):
+        parts = [line.partition(":") for line in lines]
+        turns = [Turn(i, name, text.strip()) for i, (name, _, text) in enumerate(parts)]
+        gold = [
+            Triplet(one["x"], relation.partition(":")[2], one["y"], 0)
+            for one in instances
+            for relation in one["r"]
+            if relation != "unanswerable"
+        ]
+        if gold:
+            yield Case(_session(f"d{number}", turns), tuple(gold))
+
+
+def score(cases: Sequence[Case], extractions: Sequence[Extraction]) -> Scores:
+    """Compare what was extracted with the gold triplets, each case on its own.
+
+    Args:
+        cases: of one set.
+        extractions: one a case, in order.
+    """
+    hits: Counter[str] = Counter()
+    n_gold = n_found = n_turns = n_valid = 0
+    for case, extraction in zip(cases, extractions, strict=True):
+        judged = {t.index: t.speaker for t in case.session.turns if case.judged in (-1, t.index)}
+        found = [
+            _Plain.of(t, judged[t.turn_index])
+            for t in extraction.triplets
+            if t.turn_index in judged
+        ]
+        found = list(dict.fromkeys(found))
+        speaker = next(iter(judged.values()))
+        gold = list(dict.fromkeys(_Plain.of(t, speaker) for t in case.gold))
+        n_gold, n_found = n_gold + len(gold), n_found + len(found)
+        n_turns, n_valid = n_turns + len(judged), n_valid + (not extraction.failures)
+        hits["found"] += sum(one in gold for one in found)
+        hits["gold"] += sum(one in found for one in gold)
+        hits["soft_found"] += sum(any(one.softly(g) for g in gold) for one in found)
+        hits["soft_gold"] += sum(any(one.softly(g) for one in found) for g in gold)
+        hits["pair"] += sum(any(one.ends() == g.ends() for one in found) for g in gold)
+        hits["soft_pair"] += sum(any(one.near(g) for one in found) for g in gold)
+    return _scores(hits, n_gold, n_found, n_turns, n_valid, len(cases))
+
+
+def _scores(
+    hits: Counter[str], n_gold: int, n_found: int, n_turns: int, n_valid: int, n_cases: int
+) -> Scores:
+    def share(name: str, total: int) -> float:
+        return hits[name] / total if total else 0.0
+
+    precision, recall = share("found", n_found), share("gold", n_gold)
+    soft_precision, soft_recall = share("soft_found", n_found), share("soft_gold", n_gold)
+    return Scores(
+        precision,
+        recall,
+        _f1(precision, recall),
+        soft_precision,
+        soft_recall,
+        _f1(soft_precision, soft_recall),
+        share("pair", n_gold),
+        share("soft_pair", n_gold),
+        n_valid / n_cases if n_cases else 0.0,
+        n_found / n_turns if n_turns else 0.0,
+        n_gold,
+        n_cases,
+    )
+
+
+def _f1(precision: float, recall: float) -> float:
+    total = precision + recall
+    return 2 * precision * recall / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A triplet in the form that is compared."""
+
+    subject: str
+    relation: str
+    object: str
+
+    @classmethod
+    def of(cls, triplet: Triplet, speaker: str) -> "_Plain":
+        relation = base_form(_snake(triplet.relation))
+        subject, target = (_name(text, speaker) for text in (triplet.subject, triplet.object))
+        return cls(subject, relation, target)
+
+    def ends(self) -> tuple[str, str]:
+        return self.subject, self.object
+
+    def near(self, other: "_Plain") -> bool:
+        """Token F1 of both ends at least ``SOFT``."""
+        return (
+            _token_f1(self.subject, other.subject) >= SOFT
+            and _token_f1(self.object, other.object) >= SOFT
+        )
+
+    def softly(self, other: "_Plain") -> bool:
+        """Near, with a relation of the same meaning."""
+        if is_denial(self.relation) != is_denial(other.relation):
+            return False
+        return means_the_same(self.relation, other.relation) and self.near(other)
+
+
+def _snake(relation: str) -> str:
+    return re.sub(r"[\W_]+", "_", relation.lower()).strip("_")
+
+
+@lru_cache(maxsize=65_536)
+def _name(text: str, speaker: str) -> str:
+    """The name that decides identity; the speaker by any of its names, "my" with what follows."""
+    plain = normalise(text.replace("_", " ").replace(" 's", "'s"))
+    own = normalise(speaker)
+    if plain in _FIRST_PERSON or plain == own:
+        return _SPEAKER
+    first, _, rest = plain.partition(" ")
+    if rest and (first in _FIRST_PERSON or first == f"{own}'s"):
+        return f"{_SPEAKER} {rest}"
+    return plain
+
+
+def _token_f1(left: str, right: str) -> float:
+    a, b = (Counter(map(lemma, text.split())) for text in (left, right))
+    common = sum((a & b).values())
+    return 2 * common / (a.total() + b.total()) if common else 0.0

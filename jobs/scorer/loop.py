@@ -1,0 +1,211 @@
+"""The training loop: losses, schedule, checkpoints. A stopped run goes on as if it had not stopped.
+
+Two losses: the answer's cross-entropy, without label smoothing, and *guidance*, the cross-entropy
+between the facts that the target is about (equal shares) and the facts' shares of the last decoder
+layer's cross-attention, summed over summary tokens as in equation (2). The second makes attention
+say what the weight is used for; without it a small model spreads its attention nearly evenly.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from glong.errors import ConfigError
+from jobs.scorer.batches import IGNORED, Batch, Example, collate, plan_epoch
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Loop", "Settings", "learning_rate", "losses"]
+
+_SMALL = 1e-9
+_BETAS = (0.9, 0.98)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What decides every number of a run, beside the data and the model's shape.
+
+    Attributes:
+        steps: optimiser steps of the whole run; the learning rate ends there.
+        batch_tokens: most padded tokens of a batch.
+        seed: of weights, order, names and dropout.
+        learning_rate: the highest, reached after the warm-up.
+        warmup_steps: steps of linear rise; then a cosine down to 0.
+        guidance: factor of the attention loss; 0 leaves it out.
+        clip: highest norm of the gradient.
+        weight_decay: of AdamW.
+        n_workers: processes that share a step.
+    """
+
+    steps: int
+    batch_tokens: int
+    seed: int
+    learning_rate: float = 1e-3
+    warmup_steps: int = 100
+    guidance: float = 1.0
+    clip: float = 1.0
+    weight_decay: float = 0.01
+    n_workers: int = 1
+
+
+def learning_rate(step: int, settings: Settings) -> float:
+    """Linear warm-up, then a cosine to 0 at the last step."""
+    if step < settings.warmup_steps:
+        return settings.learning_rate * (step + 1) / settings.warmup_steps
+    done = (step - settings.warmup_steps) / max(1, settings.steps - settings.warmup_steps)
+    return settings.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def losses(model: Any, batch: Batch, device: str, guided: bool) -> tuple[Any, Any]:
+    """Answer loss and guidance of one batch, scalars with gradients; guidance 0 if not asked."""
+    import torch
+
+    labels = torch.from_numpy(batch.labels).to(device)
+    out = model(
+        input_ids=torch.from_numpy(batch.source).to(device),
+        attention_mask=torch.from_numpy(batch.mask).to(device),
+        labels=labels,
+        output_attentions=guided,
+        use_cache=False,
+    )
+    if not guided:
+        return out.loss, out.loss.new_zeros(())
+    favoured = torch.from_numpy(batch.favoured).to(device)
+    owners = torch.from_numpy(batch.owners).to(device)
+    shares = fact_shares(out.cross_attentions[-1], labels != IGNORED, owners, favoured.shape[1])
+    return out.loss, -(favoured * (shares + _SMALL).log()).sum(dim=1).mean()
+
+
+def fact_shares(
+    attention: "torch.Tensor", written: "torch.Tensor", owners: "torch.Tensor", n_facts: int
+) -> "torch.Tensor":
+    """Each fact's share of the attention that facts get: equations (1) and (2), with sum 1.
+
+    Args:
+        attention: (B, H, T, N) of the last decoder layer.
+        written: (B, T) true for summary tokens.
+        owners: (B, N) fact of each source token, ``n_facts`` where none.
+        n_facts: F.
+
+    Returns:
+        (B, F).
+    """
+    mass = (attention.mean(dim=1) * written[:, :, None]).sum(dim=1)  # (B, N)
+    facts = mass.new_zeros(mass.shape[0], n_facts + 1).scatter_add(1, owners, mass)[:, :n_facts]
+    return facts / (facts.sum(dim=1, keepdim=True) + _SMALL)
+
+
+class Loop:
+    """Model, optimiser and place in the data.
+
+    Args:
+        model: a T5 in eager attention, float32; trained in place.
+        data: epoch -> its examples, the same on every call.
+        settings: of the run.
+        pad_id: fills sources.
+        wrap: makes the model that a step runs (several workers wrap it).
+        rank: this worker's number, from 0.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        data: Callable[[int], Sequence[Example]],
+        settings: Settings,
+        pad_id: int,
+        *,
+        wrap: Callable[[Any], Any] = lambda model: model,
+        rank: int = 0,
+    ) -> None:
+        import torch
+
+        self.model = model
+        self.step, self.epoch, self.place = 0, 0, 0
+        self.losses: list[tuple[float, float]] = []
+        self.evaluations: list[dict[str, float]] = []
+        self._data, self._settings, self._pad_id, self._rank = data, settings, pad_id, rank
+        self._run: Any = wrap(model)
+        self._device = str(next(model.parameters()).device)
+        self._optimizer = torch.optim.AdamW(
+            model.parameters(), lr=0.0, betas=_BETAS, weight_decay=settings.weight_decay
+        )
+        torch.manual_seed(settings.seed + rank)
+
+    def run(self) -> Iterator[int]:
+        """Train to the last step; yields the number of steps done after each."""
+        while self.step < self._settings.steps:
+            examples = self._data(self.epoch)
+            batches = plan_epoch(
+                examples, self._settings.batch_tokens, self._settings.seed, self.epoch
+            )
+            n_workers = self._settings.n_workers
+            if len(batches) < n_workers:
+                raise ConfigError(
+                    f"--workers is {n_workers}; allowed: {len(batches)}, the batches of an epoch."
+                )
+            while self.place + n_workers <= len(batches) and self.step < self._settings.steps:
+                batch = batches[self.place + self._rank]
+                self._step(collate([examples[i] for i in batch], self._pad_id))
+                self.place += n_workers
+                yield self.step
+            if self.step < self._settings.steps:
+                self.epoch, self.place = self.epoch + 1, 0
+
+    def _step(self, batch: Batch) -> None:
+        import torch
+
+        self.model.train()
+        settings = self._settings
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate(self.step, settings)
+        answer, guidance = losses(self._run, batch, self._device, settings.guidance > 0)
+        self._optimizer.zero_grad(set_to_none=True)
+        (answer + settings.guidance * guidance).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
+        self._optimizer.step()
+        self.losses.append((float(answer), float(guidance)))
+        self.step += 1
+
+    def save(self, path: Path) -> None:
+        """Write everything that a resumed run needs, to a new name first."""
+        import torch
+
+        made = path.with_name(path.name + ".tmp")
+        torch.save(
+            {
+                "settings": asdict(self._settings),
+                "model": self.model.state_dict(),
+                "optimizer": self._optimizer.state_dict(),
+                "place": (self.step, self.epoch, self.place),
+                "losses": self.losses,
+                "evaluations": self.evaluations,
+                "random": torch.get_rng_state(),
+            },
+            made,
+        )
+        made.rename(path)
+
+    def resume(self, path: Path) -> None:
+        """Go on where :meth:`save` was.
+
+        Raises:
+            ConfigError: the checkpoint is of a run with other settings.
+        """
+        import torch
+
+        saved = torch.load(path, map_location=self._device, weights_only=True)
+        ours = asdict(self._settings)
+        for name, value in saved["settings"].items():
+            if ours.get(name) != value:
+                raise ConfigError(
+                    f"{path} is of a run with {name} = {value}, and this one has {ours.get(name)};"
+                    " allowed: the same settings. Give them again, or another --out."
+                )
+        self.model.load_state_dict(saved["model"])
+        self._optimizer.load_state_dict(saved["optimizer"])
+        self.step, self.epoch, self.place = saved["place"]
+        self.losses, self.evaluations = [tuple(x) for x in saved["losses"]], saved["evaluations"]
+        torch.set_rng_state(saved["random"].cpu())

@@ -1,0 +1,177 @@
+"""The model of ``train_scorer``: a vocabulary and a small T5 from scratch, or one from the hub.
+
+torch, transformers and sentencepiece are imported where they are used.
+"""
+
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from glong.errors import ConfigError
+from glong.models.extras import extra
+from glong.models.shipped import write_manifest
+from glong.models.t5_weights import t5_checkpoint
+
+__all__ = ["Size", "export", "load_tokenizer", "n_parameters", "new_model", "train_tokenizer"]
+
+_SPECIAL = ("<pad>", "</s>", "<unk>")
+"""T5's ids 0, 1 and 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Shape of a T5 from scratch; feed-forward layers are 4 times as wide as the model."""
+
+    d_model: int = 256
+    n_layers: int = 4
+    n_decoder_layers: int = 2
+    n_heads: int = 4
+    dropout: float = 0.1
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int, folder: Path) -> None:
+    """Train a SentencePiece unigram vocabulary and save it as a fast tokeniser of T5's kind.
+
+    Texts are read in lower case (NFKC with case folding), which a small vocabulary gains from.
+
+    Args:
+        texts: sentences.
+        vocabulary: pieces, special ones included.
+        folder: gets ``tokenizer.json`` and ``tokenizer_config.json``.
+
+    Raises:
+        ConfigError: a package is missing, or the texts are too few for so many pieces.
+    """
+    with extra("models"):
+        import sentencepiece
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=vocabulary,
+            character_coverage=0.9995,
+            normalization_rule_name="nmt_nfkc_cf",
+            num_threads=1,
+            pad_id=0,
+            eos_id=1,
+            unk_id=2,
+            bos_id=-1,
+            pad_piece=_SPECIAL[0],
+            eos_piece=_SPECIAL[1],
+            unk_piece=_SPECIAL[2],
+            minloglevel=2,
+        )
+    except (RuntimeError, OSError) as error:
+        raise ConfigError(
+            f"--vocabulary is {vocabulary}; allowed: fewer pieces, the texts do not give as many"
+            f" ({error})."
+        ) from error
+    _fast_tokenizer(model.getvalue()).save_pretrained(folder)
+
+
+def _fast_tokenizer(model: bytes) -> Any:
+    """A ``tokenizers`` unigram model with the pieces, scores and normaliser of SentencePiece."""
+    from sentencepiece import sentencepiece_model_pb2
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    proto: Any = sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
+    pieces = [(piece.piece, piece.score) for piece in proto.pieces]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=2, byte_fallback=False))
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap),
+            normalizers.Replace(Regex(" {2,}"), " "),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    untyped: Any = PreTrainedTokenizerFast
+    pad, end, unknown = _SPECIAL
+    return untyped(tokenizer_object=tokenizer, pad_token=pad, eos_token=end, unk_token=unknown)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The tokeniser that :func:`train_tokenizer` saved."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+
+
+def new_model(size: Size, vocabulary: int, seed: int) -> Any:
+    """A T5 with weights from a seed, eager attention, float32.
+
+    Args:
+        size: its shape.
+        vocabulary: pieces.
+        seed: of its weights.
+    """
+    with extra("models"):
+        import torch
+        from transformers import T5Config, T5ForConditionalGeneration
+
+    untyped: Any = T5Config
+    config = untyped(
+        vocab_size=vocabulary,
+        d_model=size.d_model,
+        d_kv=size.d_model // size.n_heads,
+        d_ff=4 * size.d_model,
+        num_layers=size.n_layers,
+        num_decoder_layers=size.n_decoder_layers,
+        num_heads=size.n_heads,
+        dropout_rate=size.dropout,
+        pad_token_id=0,
+        eos_token_id=1,
+        decoder_start_token_id=0,
+        attn_implementation="eager",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return T5ForConditionalGeneration(config)
+
+
+def hub_model(name: str) -> tuple[Any, Any]:
+    """Model and tokeniser of a checkpoint to fine-tune; errors as of :func:`t5_checkpoint`."""
+    with extra("models"):
+        import torch  # noqa: F401  # names the pip line if it is missing
+    return t5_checkpoint(name)
+
+
+def n_parameters(model: Any) -> int:
+    """Parameters, tied ones once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def export(model: Any, tokenizer: Any, folder: Path, note: dict[str, Any]) -> None:
+    """Write float16 safetensors, configuration and tokeniser; the manifest last.
+
+    float16 halves the file; it is read back as float32, in which alone it is run.
+
+    Args:
+        model: a trained T5, left as it is.
+        tokenizer: its tokeniser.
+        folder: made if missing.
+        note: how it was made; becomes ``training.json``.
+    """
+    import torch
+    from transformers import T5ForConditionalGeneration
+
+    folder.mkdir(parents=True, exist_ok=True)
+    untyped: Any = T5ForConditionalGeneration
+    copy = untyped(model.config)
+    copy.load_state_dict(model.state_dict())
+    copy.to(torch.float16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    text = json.dumps(note, indent=2, sort_keys=True) + "\n"
+    (folder / "training.json").write_text(text, encoding="utf-8")
+    write_manifest(folder)
+
+
+def size_note(size: Size) -> dict[str, Any]:
+    """The shape as plain values."""
+    return asdict(size)

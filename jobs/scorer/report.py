@@ -1,0 +1,228 @@
+"""What ``train_scorer`` reports: AUC tables, the loss plot, the model card."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glong.models.extras import extra
+from glong.protocols import Encoder, Scorer
+from glong.training.salience import BASELINES, Judged, auc, baselines
+from glong.training.summaries import Case
+from glong.training.summary_sources import FILES
+from glong.weighting import normalise
+
+__all__ = ["evaluate", "licences", "model_card", "plot_losses", "table", "weight_auc", "write_json"]
+
+Scores = Mapping[str, Mapping[str, Any]]
+"""Name of a score -> its AUC with interval and counts."""
+
+WEIGHT = "weight"
+_SMOOTHED = 25
+
+
+def weight_auc(cases: Sequence[Case], scorer: Scorer) -> dict[str, float]:
+    """The AUC of w alone, for looks during training."""
+    found = auc(_judge(cases, _weights(cases, scorer)), n_resamples=1)
+    return {"auc": found.value, "n_pairs": found.n_pairs}
+
+
+def evaluate(
+    cases: Sequence[Case], scorer: Scorer, encoder: Encoder, seed: int
+) -> dict[str, dict[str, Any]]:
+    """AUC of w and of each baseline on one set.
+
+    Args:
+        cases: the set.
+        scorer: gives w.
+        encoder: for centrality.
+        seed: of the random baseline and the bootstrap.
+    """
+    rng = np.random.default_rng(seed)
+    texts = [case.texts for case in cases]
+    vectors = encoder.encode([text for session in texts for text in session])
+    ends = np.cumsum([len(session) for session in texts])[:-1]
+    others = [
+        baselines(session, part, rng)
+        for session, part in zip(texts, np.split(vectors, ends) if texts else [], strict=True)
+    ]
+    by_name = {WEIGHT: _weights(cases, scorer)}
+    by_name |= {name: [scores[name] for scores in others] for name in BASELINES}
+    return {name: asdict(auc(_judge(cases, scores), seed)) for name, scores in by_name.items()}
+
+
+def _weights(cases: Sequence[Case], scorer: Scorer) -> list[NDArray[np.float64]]:
+    """Equation (3): w for the facts of each session."""
+    return [normalise(scores) for scores in scorer.weigh([case.texts for case in cases])]
+
+
+def _judge(cases: Sequence[Case], scores: Sequence[NDArray[np.float64]]) -> list[Judged]:
+    """Facts of which something can be said."""
+    judged = []
+    for case, values in zip(cases, scores, strict=True):
+        mentioned = case.mentioned()
+        places = [i for i, m in enumerate(mentioned) if m is not None]
+        flags = np.array([bool(mentioned[i]) for i in places], dtype=np.bool_)
+        judged.append(Judged(f"{case.dataset} {case.session.dialogue_id}", flags, values[places]))
+    return judged
+
+
+def table(sets: Mapping[str, Scores]) -> str:
+    """AUC by set and score as a Markdown table."""
+    names = list(sets)
+    lines = ["| score | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
+    for score in (WEIGHT, *BASELINES):
+        cells = [
+            f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
+            for found in (sets[name][score] for name in names)
+        ]
+        lines.append(f"| {score} | " + " | ".join(cells) + " |")
+    counts = [
+        f"{sets[n][WEIGHT]['n_pairs']:,} / {sets[n][WEIGHT]['n_sessions']:,}"
+        f" / {sets[n][WEIGHT]['n_dialogues']:,}"
+        for n in names
+    ]
+    lines.append("| pairs / sessions / dialogues | " + " | ".join(counts) + " |")
+    return "\n".join(lines)
+
+
+def plot_losses(
+    losses: Sequence[tuple[float, float]], evaluations: Sequence[Mapping[str, float]], path: Path
+) -> None:
+    """Both losses by step (thin: each, thick: running mean) and the AUC on the held-out part."""
+    with extra("plots"):
+        import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    for row, name in enumerate(("answer", "guidance")):
+        values = np.array([pair[row] for pair in losses])
+        (line,) = axes[0].plot(values, alpha=0.25, linewidth=0.7)
+        kernel = np.ones(min(_SMOOTHED, len(values))) / min(_SMOOTHED, len(values))
+        means = np.convolve(values, kernel, mode="valid")
+        steps = np.arange(len(means)) + len(values) - len(means)
+        axes[0].plot(steps, means, color=line.get_color(), label=name)
+    axes[0].set(xlabel="step", ylabel="loss (nats)", title="training losses")
+    axes[0].legend()
+    axes[1].plot([e["step"] for e in evaluations], [e["auc"] for e in evaluations], marker="o")
+    axes[1].axhline(0.5, linestyle=":", color="grey")
+    axes[1].set(xlabel="step", ylabel="AUC of w", title="MSC valid, held-out episodes")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def write_json(value: object, path: Path) -> None:
+    """Write to a new name, then rename."""
+    made = path.with_name(path.name + ".tmp")
+    text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False, default=str)
+    made.write_text(text + "\n", encoding="utf-8")
+    made.rename(path)
+
+
+def licences(data: Path, datasets: Sequence[str]) -> dict[str, str]:
+    """Set -> what the README beside its file says of its licence."""
+    found = {}
+    for name in datasets:
+        readme = data / FILES[name].split("/", maxsplit=1)[0] / "README.md"
+        lines = readme.read_text(encoding="utf-8").splitlines() if readme.is_file() else []
+        stated = (line for line in lines if line.lower().startswith("- licence"))
+        text = next(stated, "- Licence: none stated").removeprefix("- ")
+        found[name] = text.split(":", maxsplit=1)[1].strip()
+    return found
+
+
+def model_card(
+    *,
+    title: str,
+    command: str,
+    note: Mapping[str, Any],
+    sources: Mapping[str, str],
+    sets: Mapping[str, Scores],
+) -> str:
+    """The card of a trained scorer.
+
+    Args:
+        title: its name.
+        command: repeats the training.
+        note: shape, settings, counts, as in ``training.json``.
+        sources: training set -> licence.
+        sets: evaluation set -> AUC of each score.
+    """
+    non_commercial = any("NC" in licence for licence in sources.values())
+    use = "non-commercial research only" if non_commercial else "see the licences of its data"
+    data = "\n".join(
+        f"| {name} | {note['n_sessions'].get(name, 0):,} | {licence} |"
+        for name, licence in sources.items()
+    )
+    settings = "\n".join(
+        f"| {key} | {json.dumps(value)} |"
+        for key, value in sorted(note.items())
+        if key != "n_sessions"
+    )
+    return CARD.format(
+        title=title, use=use, data=data, settings=settings, table=table(sets), command=command
+    )
+
+
+CARD = """\
+# Model card: {title}
+
+A T5 summariser that weighs the facts of a session: it reads all of them, writes a short summary,
+and a fact's weight is the cross-attention that it gets in the last decoder layer (equations 1 to 3
+of the paper). Run in float32; stored in float16. Use: {use}.
+
+## Data
+
+| set | sessions | licence |
+| --- | --- | --- |
+{data}
+
+Facts are what the extractor named below found in the sessions. No text of the data is part of the
+model's files, but a model may repeat phrases of what it was trained on. Never read in training: MSC
+test, MSC valid episodes whose id's SHA-256 is 0 modulo 10 (held out for tuning), SAMSum validation
+and test, DialogSum test, LoCoMo, LongMemEval.
+
+Tasks: facts -> the facts that the reference mentions; facts -> the reference's sentences about
+them; kept sentences shuffled among small talk -> the kept ones; where the reference is prose,
+turns -> the summary. Reference of MSC sessions 1 and 2: the summary that later sessions started
+from; of sessions 3 and 4: the annotators' sentences. Loss: answer cross-entropy without label
+smoothing, plus guidance times the cross-entropy between the facts that the target is about and the
+facts' shares of attention.
+
+## Settings
+
+| setting | value |
+| --- | --- |
+{settings}
+
+## Figures
+
+AUC over pairs of facts of one session: the share of pairs in which a fact that the reference
+mentions (all stemmed content words of its object occur there) weighs more than one that it does
+not; ties count half; bootstrap 95 % interval over dialogues. lead: earlier is higher. length: more
+words are higher; brevity the reverse. centrality: mean MiniLM cosine with the session's other
+facts.
+
+{table}
+
+## Limits
+
+- English small talk between two people, and little of it: the model knows few words, and what it
+  writes is often not a good summary. It is made for its attention, not for its text.
+- Short objects are mentioned more often by this measure, whatever their worth: compare with the
+  row brevity.
+- Importance is learned from what annotators of persona facts keep. Plans, events and dates that
+  such summaries leave out weigh less.
+- Another extractor writes other facts; weights were judged with the one named above.
+
+## Training it again
+
+```
+{command}
+```
+"""

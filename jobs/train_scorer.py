@@ -1,0 +1,199 @@
+"""Train the importance scorer: ``python jobs/train_scorer.py --data DIR --out DIR``.
+
+A small T5 from scratch, or a checkpoint of the hub to fine-tune, learns to write down the facts of
+a session that a summary keeps; its cross-attention is then the weight of a fact. Stopped anywhere
+and run again, the job goes on from its last checkpoint.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from glong._version import __version__
+from glong.errors import ConfigError, GlongError, SourceError
+from glong.training.summaries import TASKS
+from glong.training.summary_sources import SOURCES
+from jobs.progress import say
+
+__all__ = ["main"]
+
+DONE, BAD_USAGE, STOPPED, INTERRUPTED = 0, 2, 3, 130
+STAYS = "The last checkpoint stays. Run the same command again to go on."
+SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+EPILOG = """\
+exit status: 0 done, or stopped after --minutes with a checkpoint and a model; 2 bad usage or
+configuration (before any work), 3 stopped by an error, 130 interrupted (checkpoints stay).
+
+Writes OUT/model (safetensors in float16, tokeniser, SHA256SUMS, MODEL_CARD.md), OUT/salience.json,
+OUT/losses.json, OUT/losses.png; OUT/work holds checkpoints and what can be made anew.
+
+examples:
+  python jobs/train_scorer.py --data data --out scorer --minutes 60
+  python jobs/train_scorer.py --data data --out research --sources research --base t5-small
+  python jobs/train_scorer.py --data data --out scorer --evaluate-only scorer/model
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    args = _parser().parse_args(argv)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        _check(args)
+        from jobs.scorer.run import run
+
+        numbers = run(args)
+    except (ConfigError, SourceError) as error:
+        say(f"error: {error}")
+        return BAD_USAGE
+    except (GlongError, OSError) as error:
+        say(f"error: {error}\nStopped. {STAYS}")
+        return STOPPED
+    except KeyboardInterrupt:
+        say(f"Interrupted. {STAYS}")
+        return INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if args.summary:
+        args.summary.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+    return DONE
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    """``ray job stop`` and process managers send SIGTERM: end as after Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Every option with its default and unit."""
+    p = argparse.ArgumentParser(
+        prog="train_scorer.py",
+        description="Train the importance scorer, judge it, and write it down ready to use.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _data_options(p.add_argument_group("data"))
+    _model_options(p.add_argument_group("model"))
+    _work_options(p.add_argument_group("work"))
+    p.add_argument("--version", action="version", version=f"glong {__version__}")
+    return p
+
+
+def _data_options(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument(
+        "--data", required=True, type=Path, metavar="DIR", help="folder with the data sets"
+    )
+    group.add_argument("--out", required=True, type=Path, metavar="DIR", help="made if missing")
+    group.add_argument(
+        "--sources", choices=SOURCES, default="default",
+        help="default: MSC and Synthetic-Persona-Chat; research: SAMSum and DialogSum too, for"
+        " non-commercial use (default: default)",
+    )  # fmt: skip
+    group.add_argument(
+        "--extractor", default="small", metavar="SPEC",
+        help="makes the facts: a preset's name, or BACKEND[:MODEL] (default: small)",
+    )  # fmt: skip
+    group.add_argument(
+        "--encoder", default="small", metavar="SPEC",
+        help="makes the vectors of the baseline centrality (default: small)",
+    )  # fmt: skip
+    group.add_argument(
+        "--tasks", default=",".join(TASKS), metavar="LIST",
+        help="kinds of pairs, with commas (default: %(default)s)",
+    )  # fmt: skip
+    group.add_argument(
+        "--limit", type=int, default=0, metavar="N",
+        help="at most N sessions of each set, evenly spread (default: 0 = all)",
+    )  # fmt: skip
+
+
+def _model_options(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument(
+        "--base", default="", metavar="NAME",
+        help="fine-tune this T5 (hub name or folder) instead of one from scratch",
+    )  # fmt: skip
+    for option, default, what in (
+        ("--vocabulary", 8000, "pieces of the vocabulary"),
+        ("--d-model", 256, "width"),
+        ("--layers", 4, "layers of the encoder"),
+        ("--decoder-layers", 2, "layers of the decoder"),
+        ("--heads", 4, "attention heads"),
+    ):
+        group.add_argument(
+            option, type=int, default=default, metavar="N",
+            help=f"{what}, from scratch (default: {default})",
+        )  # fmt: skip
+    group.add_argument(
+        "--evaluate-only", type=Path, metavar="FOLDER", help="train nothing, judge this model"
+    )
+
+
+def _work_options(group: "argparse._ArgumentGroup") -> None:
+    for option, default, what in (
+        ("--steps", 3000, "optimiser steps"),
+        ("--batch-tokens", 4096, "most padded tokens of a step, source and target"),
+        ("--warmup-steps", 100, "steps until the learning rate is reached"),
+        ("--checkpoint-every", 200, "steps between checkpoints"),
+        ("--eval-every", 500, "steps between looks at the held-out part"),
+        ("--seed", 0, "of weights, order, names and dropout"),
+        ("--threads", 0, "of torch; 0: as many as torch takes"),
+        ("--workers", 1, "processes that share a step, by Ray Train above 1"),
+    ):
+        group.add_argument(
+            option, type=int, default=default, metavar="N", help=f"{what} (default: {default})"
+        )
+    for name, value, text in (
+        ("--learning-rate", 1e-3, "highest learning rate"),
+        ("--guidance", 1.0, "factor of the attention loss; 0 leaves it out"),
+        ("--minutes", 0.0, "stop cleanly after that many minutes of training; 0: never"),
+    ):
+        group.add_argument(
+            name, type=float, default=value, metavar="X", help=f"{text} (default: {value:g})"
+        )
+    group.add_argument(
+        "--summary", type=Path, metavar="FILE", help="write the summary there as JSON, last of all"
+    )
+
+
+def _check(args: argparse.Namespace) -> None:
+    """What can be known to be wrong before any work.
+
+    Raises:
+        ConfigError: says what is wrong, what is allowed, what to do.
+    """
+    lowest = {
+        "limit": 0, "vocabulary": 64, "d_model": 8, "layers": 1, "decoder_layers": 1, "heads": 1,
+        "steps": 1, "batch_tokens": 64, "warmup_steps": 0, "checkpoint_every": 1, "eval_every": 1,
+        "seed": 0, "threads": 0, "workers": 1, "guidance": 0, "minutes": 0, "learning_rate": 1e-8,
+    }  # fmt: skip
+    for name, low in lowest.items():
+        value = getattr(args, name)
+        if not value >= low:  # a NaN too
+            raise ConfigError(f"--{name.replace('_', '-')} is {value}; allowed: {low} or more.")
+    if args.d_model % args.heads:
+        raise ConfigError(f"--d-model is {args.d_model}; allowed: a multiple of --heads.")
+    args.tasks = tuple(args.tasks.split(","))
+    for task in args.tasks:
+        if task not in TASKS:
+            raise ConfigError(f"--tasks has {task!r}; allowed: {', '.join(TASKS)}.")
+    if not args.data.is_dir():
+        raise ConfigError(f"--data is '{args.data}', not a folder; give the folder of data sets.")
+    if args.evaluate_only and not args.evaluate_only.is_dir():
+        raise ConfigError(f"--evaluate-only is '{args.evaluate_only}'; allowed: a model's folder.")
+    if args.summary and not args.summary.absolute().parent.is_dir():
+        raise ConfigError(f"--summary is '{args.summary}', in a folder that does not exist.")
+    for name in ("data", "out"):
+        if SUBMITTED in os.environ and not getattr(args, name).is_absolute():
+            raise ConfigError(
+                f"--{name} is '{getattr(args, name)}', a relative path, in a submitted job, where"
+                " the working directory is a copy made by Ray; give an absolute path."
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
