@@ -235,6 +235,8 @@ def _starts_clause(words: Words, i: int, end: int, subject: Span) -> bool:
             j += 1
         if j < end and (_subject(words, j, end) or lower[j] in _BREAKS):
             return True
+        if j + 1 < end and lower[j] in _AUXILIARIES and lower[j + 1] in _PRONOUNS:
+            return True  # "..., do you?"
         return _is_joint(lower, i, end, subject)
     return lower[i] in _PRONOUNS and i + 1 < end
 

@@ -139,6 +139,7 @@ def _work_options(group: "argparse._ArgumentGroup") -> None:
         ("--batch-tokens", 4096, "most padded tokens of a step, source and target"),
         ("--warmup-steps", 100, "steps until the learning rate is reached"),
         ("--checkpoint-every", 200, "steps between checkpoints"),
+        ("--guided-tokens", 8, "first summary tokens whose attention is guided, and M of w"),
         ("--eval-every", 500, "steps between looks at the held-out part"),
         ("--seed", 0, "of weights, order, names and dropout"),
         ("--threads", 0, "of torch; 0: as many as torch takes"),

@@ -178,7 +178,7 @@ class _Asked:
         return [dict(zip(self._classes, row, strict=True)) for row in answers.tolist()]
 
     def _examples(self, pairs: Sequence[Any]) -> tuple[list[Any], list[int]]:
-        """What the teacher reads, and of which pairs: an object behind the last word is not read."""
+        """What the teacher reads, of which pairs: an object behind the last word is not read."""
         from glong.models.tagger_text import TURN_WORDS
         from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mention
         from jobs.tagger.targets import examples

@@ -43,8 +43,8 @@ def t5_checkpoint(name: str) -> tuple[Any, "PreTrainedTokenizerBase"]:
         )
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"scorer.model is {name!r}, which cannot be loaded ({error}); "
-            f"allowed: a hub name or folder of a T5 checkpoint, package:glong-scorer, or {SEEDED!r}."
+            f"scorer.model is {name!r}, which cannot be loaded ({error}); allowed: a hub name or "
+            f"folder of a T5 checkpoint, package:glong-scorer, or {SEEDED!r}."
         ) from error
     model, report = loaded
     if report["missing_keys"]:

@@ -121,7 +121,7 @@ class TaggerExtractor:
 
         from glong.models.tagger_input import pad
 
-        pad_id: int = self._tokenizer.pad_token_id  # type: ignore[assignment]
+        pad_id: int = self._tokenizer.pad_token_id
         inputs = pad(batch, pad_id)
         found: list[list[Found]] = [[] for _ in batch]
         with torch.inference_mode():

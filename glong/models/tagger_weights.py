@@ -1,4 +1,4 @@
-"""The tagger's weights on disk: float16, without MiniLM's word embeddings, which its package has."""
+"""The tagger's weights on disk: float16, without word embeddings, which MiniLM's package has."""
 
 from pathlib import Path
 from typing import Any

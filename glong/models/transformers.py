@@ -18,7 +18,7 @@ from glong.models.rendering import render, too_long
 from glong.models.weights import generator_fingerprint, model_folder, own_weights
 from glong.types import Generation, GenerationRequest, Usage
 
-__all__ = ["TransformersGenerator", "plan_batches"]
+__all__ = ["TransformersGenerator", "nf4_settings", "plan_batches"]
 
 MAX_BATCH_ROWS = 16
 MAX_BATCH_TOKENS = 16_384
@@ -74,7 +74,7 @@ class TransformersGenerator:
         folder = model_folder(spec.model)
         settings: dict[str, Any] = {"dtype": "auto" if on_gpu else torch.float32}
         if spec.quantization == "nf4":
-            settings["quantization_config"] = _nf4(on_gpu)
+            settings["quantization_config"] = nf4_settings(on_gpu)
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder)
             model: Any = AutoModelForCausalLM.from_pretrained(folder, **settings)
@@ -204,7 +204,12 @@ def _adapted(model: Any, spec: ExtractorSpec) -> Any:
     return adapted if spec.quantization != "none" else adapted.merge_and_unload()
 
 
-def _nf4(on_gpu: bool) -> Any:
+def nf4_settings(on_gpu: bool) -> Any:
+    """How weights are read in 4 bits, with arithmetic in bfloat16.
+
+    Raises:
+        ConfigError: no GPU, or bitsandbytes is missing.
+    """
     if not on_gpu:
         raise ConfigError("extractor.quantization is 'nf4'; allowed without an NVIDIA GPU: none.")
     if importlib.util.find_spec("bitsandbytes") is None:

@@ -18,6 +18,7 @@ __all__ = ["compose"]
 Sentence = tuple[str, Fact]
 """A plain sentence about its speaker and one fact of it."""
 
+_MOST_DRAWS = 1000
 _YES = (
     "yes",
     "yes i do",
@@ -33,7 +34,8 @@ _NO = ("no", "no , not really", "nope", "no i don't", "not at all", "i don't", "
 _PEOPLE = (
     "my sister", "my brother", "my mom", "my dad", "my mother", "my father", "my wife", "my son",
     "my husband", "my daughter", "my best friend", "my boyfriend", "my girlfriend", "my boss",
-    "my aunt", "my grandma", "my roommate", "Anna", "Tom", "Maria", "Kevin", "Priya", "my cousin Leo",
+    "my aunt", "my grandma",
+    "my roommate",     "Anna", "Tom", "Maria", "Kevin", "Priya", "my cousin Leo",
 )  # fmt: skip
 _PLURAL = ("my parents", "my kids", "my friends", "my sisters", "my neighbors", "my twins")
 _NEWS = ("visited me yesterday", "is doing great", "called today", "just moved", "is so sweet")
@@ -67,18 +69,19 @@ _QUESTIONS: Mapping[str, tuple[str, ...]] = {
 def compose(
     sentences: Sequence[Sentence], n: int, rng: random.Random
 ) -> Iterator[LabelledDialogue]:
-    """``n`` short exchanges from sentences about their speaker; kinds take turns."""
+    """Up to ``n`` short exchanges from sentences about their speaker; kinds take turns.
+
+    A kind that no drawn sentence suits is left out in its turn.
+    """
     kinds: tuple[Callable[[Sentence, random.Random], list[LabelledTurn]], ...] = (
         _yes_or_no, _someone, _pronoun, _pronoun_back, _denial, _short_answer,
     )  # fmt: skip
-    made = 0
-    while made < n:
-        kind = kinds[made % len(kinds)]
-        turns: list[LabelledTurn] = []
-        while not turns:
-            turns = kind(sentences[rng.randrange(len(sentences))], rng)
-        yield LabelledDialogue("composed", tuple(turns))
-        made += 1
+    for number in range(n):
+        kind = kinds[number % len(kinds)]
+        drawn = (sentences[rng.randrange(len(sentences))] for _ in range(_MOST_DRAWS))
+        turns = next(filter(None, (kind(one, rng) for one in drawn)), None)
+        if turns is not None:
+            yield LabelledDialogue("composed", tuple(turns))
 
 
 def _phrase(sentence: Sentence) -> tuple[Words, list[str], int] | None:

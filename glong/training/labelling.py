@@ -43,7 +43,7 @@ def denied(fact: Fact) -> Fact:
 
 
 def may_be_named(fact: Fact) -> bool:
-    """Whether the fact's verb may stand for a listed relation, so that a teacher is worth asking."""
+    """Whether the fact's verb may stand for a listed relation, so that asking is worth it."""
     return bool(_candidates(fact.relation))
 
 
@@ -69,8 +69,6 @@ def named(fact: Fact, probabilities: Mapping[str, float]) -> Fact:
         fact: relation as its verb.
         probabilities: of each listed relation the teacher knows, for this sentence and object.
     """
-    if fact.relation in relations():
-        return fact
     scores = {name: probabilities.get(name, 0.0) for name in _candidates(fact.relation)}
     if not scores or sum(scores.values()) < _CANDIDATES_SHARE:
         return fact

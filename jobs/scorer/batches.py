@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 
 from glong.training.summaries import Pair
 from glong.weighting import SEPARATOR, SOURCE_PREFIX
+from jobs import training
 
 __all__ = ["Batch", "Example", "Limits", "collate", "encode_pairs", "plan_epoch"]
 
 IGNORED = -100
 """Label that the loss leaves out."""
-
-_BUCKET_BATCHES = 32
-"""Batches whose examples are sorted by length together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,29 +125,7 @@ def plan_epoch(
         seed: of the run.
         epoch: passes before this one.
     """
-    rng = np.random.default_rng([seed, epoch])
-    order = rng.permutation(len(examples)).tolist()
-    mean = max(1, sum(e.n_tokens for e in examples) // max(1, len(examples)))
-    size = max(1, _BUCKET_BATCHES * batch_tokens // mean)
-    batches: list[list[int]] = []
-    for start in range(0, len(order), size):
-        bucket = sorted(order[start : start + size], key=lambda i: examples[i].n_tokens)
-        batches += _cut(bucket, examples, batch_tokens)
-    return [batches[i] for i in rng.permutation(len(batches))]
-
-
-def _cut(
-    bucket: Sequence[int], examples: Sequence[Example], batch_tokens: int
-) -> Iterator[list[int]]:
-    """Neighbours of a sorted bucket until a batch is full."""
-    batch: list[int] = []
-    for i in bucket:
-        if batch and (len(batch) + 1) * examples[i].n_tokens > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
+    return training.plan_epoch([e.n_tokens for e in examples], batch_tokens, seed, epoch)
 
 
 def collate(examples: Sequence[Example], pad_id: int) -> Batch:

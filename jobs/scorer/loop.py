@@ -2,11 +2,13 @@
 
 Two losses: the answer's cross-entropy, without label smoothing, and *guidance*, the cross-entropy
 between the facts that the target is about (equal shares) and the facts' shares of the last decoder
-layer's cross-attention, summed over summary tokens as in equation (2). The second makes attention
-say what the weight is used for; without it a small model spreads its attention nearly evenly.
+layer's cross-attention, summed over the first summary tokens as in equation (2). The second makes
+attention say what the weight is used for; without it a small model spreads its attention nearly
+evenly. Only the first tokens: later ones follow the words already written, which in training are
+the target's own, so that guiding them teaches to find a text again and not to choose (1,750 steps
+so: AUC .50 on held-out MSC).
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from glong.errors import ConfigError
 from jobs.scorer.batches import IGNORED, Batch, Example, collate, plan_epoch
+from jobs.training import check_same, learning_rate, save_checkpoint
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Loop", "Settings", "learning_rate", "losses"]
+__all__ = ["Loop", "Settings", "losses"]
 
 _SMALL = 1e-9
 _BETAS = (0.9, 0.98)
@@ -35,6 +38,7 @@ class Settings:
         learning_rate: the highest, reached after the warm-up.
         warmup_steps: steps of linear rise; then a cosine down to 0.
         guidance: factor of the attention loss; 0 leaves it out.
+        guided_tokens: summary tokens, from the first, whose attention counts: M of the scorer.
         clip: highest norm of the gradient.
         weight_decay: of AdamW.
         n_workers: processes that share a step.
@@ -46,21 +50,21 @@ class Settings:
     learning_rate: float = 1e-3
     warmup_steps: int = 100
     guidance: float = 1.0
+    guided_tokens: int = 8
     clip: float = 1.0
     weight_decay: float = 0.01
     n_workers: int = 1
 
 
-def learning_rate(step: int, settings: Settings) -> float:
-    """Linear warm-up, then a cosine to 0 at the last step."""
-    if step < settings.warmup_steps:
-        return settings.learning_rate * (step + 1) / settings.warmup_steps
-    done = (step - settings.warmup_steps) / max(1, settings.steps - settings.warmup_steps)
-    return settings.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+def losses(model: Any, batch: Batch, device: str, n_guided: int) -> tuple[Any, Any]:
+    """Answer loss and guidance of one batch, scalars with gradients.
 
-
-def losses(model: Any, batch: Batch, device: str, guided: bool) -> tuple[Any, Any]:
-    """Answer loss and guidance of one batch, scalars with gradients; guidance 0 if not asked."""
+    Args:
+        model: a T5 in eager attention.
+        batch: of B examples.
+        device: of the model.
+        n_guided: summary tokens whose attention counts; 0: guidance is 0.
+    """
     import torch
 
     labels = torch.from_numpy(batch.labels).to(device)
@@ -68,14 +72,16 @@ def losses(model: Any, batch: Batch, device: str, guided: bool) -> tuple[Any, An
         input_ids=torch.from_numpy(batch.source).to(device),
         attention_mask=torch.from_numpy(batch.mask).to(device),
         labels=labels,
-        output_attentions=guided,
+        output_attentions=n_guided > 0,
         use_cache=False,
     )
-    if not guided:
+    if not n_guided:
         return out.loss, out.loss.new_zeros(())
     favoured = torch.from_numpy(batch.favoured).to(device)
     owners = torch.from_numpy(batch.owners).to(device)
-    shares = fact_shares(out.cross_attentions[-1], labels != IGNORED, owners, favoured.shape[1])
+    written = (labels != IGNORED)[:, :n_guided]
+    attention = out.cross_attentions[-1][:, :, :n_guided]
+    shares = fact_shares(attention, written, owners, favoured.shape[1])
     return out.loss, -(favoured * (shares + _SMALL).log()).sum(dim=1).mean()
 
 
@@ -161,20 +167,21 @@ class Loop:
         settings = self._settings
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate(self.step, settings)
-        answer, guidance = losses(self._run, batch, self._device, settings.guidance > 0)
+        answer, guidance = losses(
+            self._run, batch, self._device, settings.guided_tokens if settings.guidance > 0 else 0
+        )
         self._optimizer.zero_grad(set_to_none=True)
         (answer + settings.guidance * guidance).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
         self._optimizer.step()
-        self.losses.append((float(answer), float(guidance)))
+        self.losses.append((float(answer.detach()), float(guidance.detach())))
         self.step += 1
 
     def save(self, path: Path) -> None:
         """Write everything that a resumed run needs, to a new name first."""
         import torch
 
-        made = path.with_name(path.name + ".tmp")
-        torch.save(
+        save_checkpoint(
             {
                 "settings": asdict(self._settings),
                 "model": self.model.state_dict(),
@@ -184,9 +191,8 @@ class Loop:
                 "evaluations": self.evaluations,
                 "random": torch.get_rng_state(),
             },
-            made,
+            path,
         )
-        made.rename(path)
 
     def resume(self, path: Path) -> None:
         """Go on where :meth:`save` was.
@@ -197,13 +203,7 @@ class Loop:
         import torch
 
         saved = torch.load(path, map_location=self._device, weights_only=True)
-        ours = asdict(self._settings)
-        for name, value in saved["settings"].items():
-            if ours.get(name) != value:
-                raise ConfigError(
-                    f"{path} is of a run with {name} = {value}, and this one has {ours.get(name)};"
-                    " allowed: the same settings. Give them again, or another --out."
-                )
+        check_same(path, saved["settings"], asdict(self._settings))
         self.model.load_state_dict(saved["model"])
         self._optimizer.load_state_dict(saved["optimizer"])
         self.step, self.epoch, self.place = saved["place"]

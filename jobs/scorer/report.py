@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glong.models.extras import extra
 from glong.protocols import Encoder, Scorer
 from glong.training.salience import BASELINES, Judged, auc, baselines
 from glong.training.summaries import Case
 from glong.training.summary_sources import FILES
 from glong.weighting import normalise
+from jobs import training
+from jobs.training import plot_training, write_json
 
 __all__ = ["evaluate", "licences", "model_card", "plot_losses", "table", "weight_auc", "write_json"]
 
@@ -22,7 +23,6 @@ Scores = Mapping[str, Mapping[str, Any]]
 """Name of a score -> its AUC with interval and counts."""
 
 WEIGHT = "weight"
-_SMOOTHED = 25
 
 
 def weight_auc(cases: Sequence[Case], scorer: Scorer) -> dict[str, float]:
@@ -94,46 +94,21 @@ def plot_losses(
     losses: Sequence[tuple[float, float]], evaluations: Sequence[Mapping[str, float]], path: Path
 ) -> None:
     """Both losses by step (thin: each, thick: running mean) and the AUC on the held-out part."""
-    with extra("plots"):
-        import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    for row, name in enumerate(("answer", "guidance")):
-        values = np.array([pair[row] for pair in losses])
-        (line,) = axes[0].plot(values, alpha=0.25, linewidth=0.7)
-        kernel = np.ones(min(_SMOOTHED, len(values))) / min(_SMOOTHED, len(values))
-        means = np.convolve(values, kernel, mode="valid")
-        steps = np.arange(len(means)) + len(values) - len(means)
-        axes[0].plot(steps, means, color=line.get_color(), label=name)
-    axes[0].set(xlabel="step", ylabel="loss (nats)", title="training losses")
-    axes[0].legend()
-    axes[1].plot([e["step"] for e in evaluations], [e["auc"] for e in evaluations], marker="o")
-    axes[1].axhline(0.5, linestyle=":", color="grey")
-    axes[1].set(xlabel="step", ylabel="AUC of w", title="MSC valid, held-out episodes")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def write_json(value: object, path: Path) -> None:
-    """Write to a new name, then rename."""
-    made = path.with_name(path.name + ".tmp")
-    text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False, default=str)
-    made.write_text(text + "\n", encoding="utf-8")
-    made.rename(path)
+    answer, guidance = zip(*losses, strict=True)
+    plot_training(
+        {"answer": answer, "guidance": guidance},
+        evaluations,
+        path,
+        measure="auc",
+        label="AUC of w",
+        title="MSC valid, held-out episodes",
+        level=0.5,
+    )
 
 
 def licences(data: Path, datasets: Sequence[str]) -> dict[str, str]:
     """Set -> what the README beside its file says of its licence."""
-    found = {}
-    for name in datasets:
-        readme = data / FILES[name].split("/", maxsplit=1)[0] / "README.md"
-        lines = readme.read_text(encoding="utf-8").splitlines() if readme.is_file() else []
-        stated = (line for line in lines if line.lower().startswith("- licence"))
-        text = next(stated, "- Licence: none stated").removeprefix("- ")
-        found[name] = text.split(":", maxsplit=1)[1].strip()
-    return found
+    return training.licences(data, {name: FILES[name].split("/")[0] for name in datasets})
 
 
 def model_card(

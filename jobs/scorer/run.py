@@ -111,6 +111,7 @@ def _prepare(args: argparse.Namespace, models: ModelsConfig) -> Task:
         learning_rate=args.learning_rate,
         warmup_steps=args.warmup_steps,
         guidance=args.guidance,
+        guided_tokens=args.guided_tokens,
         n_workers=args.workers,
     )
     return Task(args, cases, looks[:: max(1, len(looks) // LOOK_SESSIONS)], settings)
@@ -189,21 +190,24 @@ def _after_step(task: Task, loop: Loop, tokenizer: Any, last: bool, step_s: floa
             f"step {loop.step}: answer {answer:.3f}, guidance {guidance:.3f}, {step_s:.2f} s a step"
         )
     if loop.step % task.args.eval_every == 0 or last:
-        look = report.weight_auc(task.looks, live_scorer(loop.model, tokenizer))
+        look = report.weight_auc(task.looks, live_scorer(loop.model, tokenizer, task.settings))
         loop.evaluations.append({"step": loop.step, **look})
         say(f"step {loop.step}: AUC of w {look['auc']:.3f} on held-out MSC")
     if loop.step % task.args.checkpoint_every == 0 or last:
         loop.save(task.work / CHECKPOINT)
 
 
-def live_scorer(model: Any, tokenizer: Any) -> Scorer:
+def live_scorer(model: Any, tokenizer: Any, settings: Settings) -> Scorer:
     """The scorer on a model in training; leaves its generation settings and mode changed."""
     import torch
 
     from glong.models.t5 import T5Scorer
 
     with torch.random.fork_rng(devices=[]):
-        return T5Scorer(ScorerSpec(backend="t5", model="in training"), model, tokenizer)
+        spec = ScorerSpec(
+            backend="t5", model="in training", max_summary_tokens=settings.guided_tokens
+        )
+        return T5Scorer(spec, model, tokenizer)
 
 
 def _note(task: Task, loop: Loop, models: ModelsConfig, train_s: float) -> dict[str, Any]:
@@ -243,7 +247,10 @@ def _judge(
     from glong.models.t5 import T5Scorer
 
     extractor, encoder = load_extractor(models.extractor), load_encoder(models.encoder)
-    scorer = T5Scorer.load(ScorerSpec(backend="t5", model=str(folder)))
+    spec = ScorerSpec(
+        backend="t5", model=str(folder), max_summary_tokens=note.get("guided_tokens", 64)
+    )
+    scorer = T5Scorer.load(spec)
     sets = {}
     for name in EVALUATION_SETS:
         sessions: list[Annotated] = spread(evaluation_set(args.data, name), args.limit)
@@ -281,6 +288,7 @@ def _command(args: argparse.Namespace, note: dict[str, Any]) -> str:
         "learning-rate": note["learning_rate"],
         "warmup-steps": note["warmup_steps"],
         "guidance": note["guidance"],
+        "guided-tokens": note["guided_tokens"],
         "seed": note["seed"],
     }
     if note["base"].startswith("none"):

@@ -1,0 +1,89 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glong.clauses import clauses, relation_words
+from glong.words import split_words
+
+
+def stated(text):
+    words = split_words(text)
+    return [
+        (
+            words.span(*clause.subject),
+            ("not " if clause.is_denied else "") + relation_words(words, clause),
+            words.span(*clause.object),
+        )
+        for clause in clauses(words)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I like cats.", [("I", "like", "cats")]),
+        ("I don't like spiders.", [("I", "not like", "spiders")]),
+        ("I have no siblings", [("I", "not have", "siblings")]),
+        ("My wife works at a bank.", [("My wife", "work_at", "bank")]),
+        ("I'm allergic to peanuts.", [("I", "be_allergic_to", "peanuts")]),
+        ("I've been to Paris", [("I", "be_to", "Paris")]),
+        ("I want to be a lawyer because it pays", [("I", "want_to", "be a lawyer")]),
+        ("My favorite color is blue.", [("My favorite color", "be", "blue")]),
+        ("Anna lives in Oslo.", [("Anna", "live_in", "Oslo")]),
+        ("I can't swim.", [("I", "not do", "swim")]),
+        ("we just bought a house!", [("we", "buy", "house")]),
+    ],
+)
+def test_a_plain_clause_is_read(text, expected):
+    assert stated(text) == expected
+
+
+def test_a_list_of_objects_is_one_clause_each():
+    assert [target for _, _, target in stated("I like hiking, swimming and reading.")] == [
+        "hiking",
+        "swimming",
+        "reading",
+    ]
+
+
+def test_a_second_verb_keeps_the_subject():
+    assert stated("My wife works at a bank and loves gardening.") == [
+        ("My wife", "work_at", "bank"),
+        ("My wife", "love", "gardening"),
+    ]
+
+
+def test_a_new_subject_ends_the_object():
+    assert stated("I have a dog, but my brother hates dogs") == [
+        ("I", "have", "dog"),
+        ("my brother", "hate", "dogs"),
+    ]
+
+
+def test_a_question_to_the_other_states_nothing():
+    assert stated("Do you like basketball?") == []
+
+
+def test_a_clause_in_a_question_says_so():
+    (clause,) = clauses(split_words("I like tea, do you?"))
+    assert clause.in_question
+
+
+@given(st.text())
+def test_any_text_is_read_without_an_error_and_spans_hold_words(text):
+    words = split_words(text)
+    for clause in clauses(words):
+        for start, end in (clause.subject, clause.verb, clause.object):
+            assert 0 <= start < end <= len(words)
+        assert relation_words(words, clause)
+
+
+@given(
+    st.lists(
+        st.sampled_from(split_words("i my dog is not have no like to and , . ? a the he").lower)
+    )
+)
+def test_any_order_of_common_words_is_read(sequence):
+    words = split_words(" ".join(sequence))
+    for clause in clauses(words):
+        assert clause.object[0] < clause.object[1] <= len(words)

@@ -1,0 +1,59 @@
+import random
+
+from glong.relations import is_denial
+from glong.training.compose import compose
+from glong.training.examples import Fact, Mention
+from glong.training.labelling import plain_facts
+from glong.words import split_words
+
+SENTENCES = [
+    (text, fact)
+    for text in (
+        "I like old trains.", "I have two dogs.", "I am a nurse.", "I work at a bakery.",
+        "My favorite color is green.", "I love swimming.",
+    )
+    for fact in plain_facts(text)
+]  # fmt: skip
+MADE = list(compose(SENTENCES, 120, random.Random(1)))
+
+
+def said(dialogue, mention):
+    turn = dialogue.turns[-1 - mention.back]
+    return split_words(turn.text).span(*mention.span)
+
+
+def test_every_kind_points_at_the_words_of_its_fact():
+    objects = {split_words(text).span(*fact.object.span) for text, fact in SENTENCES}
+    for dialogue in MADE:
+        (fact,) = dialogue.turns[-1].facts
+        assert said(dialogue, fact.object).removeprefix("a ") in objects
+        if fact.subject is not None:
+            assert (
+                said(dialogue, fact.subject).split()[0] in ("my", "your")
+                or said(dialogue, fact.subject).istitle()
+            )
+
+
+def test_a_no_denies_and_a_yes_does_not():
+    answers = {}
+    for dialogue in MADE:
+        if len(dialogue.turns) == 2 and dialogue.turns[0].text.startswith(("do you", "are you")):
+            first = dialogue.turns[1].text.split()[0]
+            answers.setdefault(first, set()).add(is_denial(dialogue.turns[1].facts[0].relation))
+    assert answers["yes"] == {False}
+    assert answers["no"] == answers["nope"] == {True}
+
+
+def test_one_seed_makes_one_set():
+    assert list(compose(SENTENCES, 120, random.Random(1))) == MADE
+    assert list(compose(SENTENCES, 120, random.Random(2))) != MADE
+
+
+def test_only_sentences_of_the_speaker_are_turned_round():
+    sister = (
+        "My sister likes tea.",
+        Fact(Mention((0, 2)), "like", Mention((3, 4)), Mention((2, 3))),
+    )
+    pool = [sister, SENTENCES[0]]
+    for dialogue in compose(pool, 12, random.Random(0)):
+        assert "tea" not in dialogue.turns[-1].text

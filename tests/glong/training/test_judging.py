@@ -1,0 +1,52 @@
+import pytest
+
+from glong.training.judging import Case, score
+from glong.types import Extraction, Failure, Session, Triplet, Turn
+
+TURNS = (Turn(0, "speaker2", "do you have pets ?"), Turn(1, "speaker1", "i have two old dogs"))
+
+
+def scored(gold, found, judged=-1, failures=()):
+    case = Case(Session("d", "s", None, TURNS), tuple(gold), judged)
+    return score([case], [Extraction(tuple(found), tuple(failures))])
+
+
+def test_the_first_person_is_the_speaker_and_articles_and_case_do_not_count():
+    gold = [Triplet("speaker1", "have_pet", "Two old dogs", 1)]
+    found = [Triplet("I", "have_pet", "the two old dogs.", 1)]
+    scores = scored(gold, found, judged=1)
+    assert (scores.precision, scores.recall, scores.f1) == (1, 1, 1)
+
+
+def test_another_relation_leaves_the_pair():
+    gold = [Triplet("I", "have_pet", "dogs", 1)]
+    scores = scored(gold, [Triplet("I", "like_animal", "dogs", 1)], judged=1)
+    assert (scores.recall, scores.pair_recall, scores.soft_recall) == (0, 1, 0)
+
+
+def test_half_the_words_are_a_soft_match_with_a_synonym():
+    gold = [Triplet("I", "have_pet", "dogs", 1)]
+    scores = scored(gold, [Triplet("I", "own", "old dogs", 1)], judged=1)
+    assert (scores.recall, scores.soft_recall, scores.soft_pair_recall) == (0, 1, 1)
+    scores = scored(gold, [Triplet("I", "own", "two very old dogs", 1)], judged=1)
+    assert scores.soft_recall == 0
+
+
+def test_a_denial_is_no_soft_match_of_an_assertion():
+    gold = [Triplet("I", "like_animal", "dogs", 1)]
+    assert scored(gold, [Triplet("I", "dislike_animal", "dogs", 1)], judged=1).soft_recall == 0
+
+
+def test_rates_count_what_was_found_over_judged_turns():
+    found = [Triplet("I", "like", name, 1) for name in ("tea", "dogs", "cars")]
+    scores = scored(
+        [Triplet("I", "like", "dogs", 1)], [*found, Triplet("I", "be", "x", 0)], judged=1
+    )
+    assert scores.triplets_per_turn == 3
+    assert scores.precision == pytest.approx(1 / 3)
+    assert scores.n == scores.n_cases == 1
+
+
+def test_a_failure_makes_an_output_invalid():
+    assert scored([], [], failures=[Failure("extract", "x", "y")]).valid_rate == 0
+    assert scored([], []).valid_rate == 1
