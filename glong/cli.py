@@ -129,7 +129,7 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
 def _add_models(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--models", default="small", metavar="NAME",
-        help="preset small, paper or fake, or a TOML file (default: small)",
+        help="preset small, small-decoder, paper or fake, or a TOML file (default: small)",
     )  # fmt: skip
 
 

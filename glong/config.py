@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from glong.errors import ConfigError
 
 __all__ = [
+    "DECODER_MODELS",
     "FAKE_MODELS",
     "MODEL_PRESETS",
     "PAPER",
@@ -244,14 +245,21 @@ _MINILM = EncoderSpec(backend="sentence", model="package:minilm")
 
 SMALL_MODELS = ModelsConfig(
     name="small",
+    extractor=ExtractorSpec(backend="tagger", model="package:glong-tagger", batch_size=32),
+    scorer=ScorerSpec(backend="t5", model="seeded"),
+    encoder=_MINILM,
+)
+"""The default on a machine without a GPU: every weight comes from a package."""
+
+DECODER_MODELS = replace(
+    SMALL_MODELS,
+    name="small-decoder",
     # Untrained for the task, the model neither starts a list nor ends one by itself: three a call.
     extractor=ExtractorSpec(
         backend="transformers", model="package:smollm2", min_triplets=3, max_tokens=144
     ),
-    scorer=ScorerSpec(backend="t5", model="seeded"),
-    encoder=_MINILM,
 )
-"""The default on a machine without a GPU: every weight comes from a package or from a seed."""
+"""``small`` with a language model, SmolLM2-135M, untuned: a hundred times slower, to compare."""
 
 PAPER_MODELS = ModelsConfig(
     name="paper",
@@ -276,7 +284,7 @@ FAKE_MODELS = ModelsConfig(
 """Deterministic models without weights, for tests and load measurements."""
 
 MODEL_PRESETS: Mapping[str, ModelsConfig] = types.MappingProxyType(
-    {config.name: config for config in (SMALL_MODELS, PAPER_MODELS, FAKE_MODELS)}
+    {config.name: config for config in (SMALL_MODELS, DECODER_MODELS, PAPER_MODELS, FAKE_MODELS)}
 )
 
 
@@ -390,8 +398,9 @@ def load_models_config(name: str, overrides: Mapping[str, str] | None = None) ->
     """A preset by name or a TOML file by path, with single parts overridden.
 
     Args:
-        name: ``small``, ``paper``, ``fake``, or the path of a TOML file with the tables
-            ``[extractor]``, ``[scorer]``, ``[encoder]``; a table left out is taken from ``small``.
+        name: ``small``, ``small-decoder``, ``paper``, ``fake``, or the path of a TOML file with the
+            tables ``[extractor]``, ``[scorer]``, ``[encoder]``; a table left out is taken from
+            ``small``.
         overrides: part -> a preset's name (that part of it) or ``BACKEND[:MODEL]``.
 
     Raises:

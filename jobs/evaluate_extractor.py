@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--out", required=True, type=Path, metavar="DIR", help="made if missing")
     p.add_argument(
         "--models", default="small", metavar="NAME",
-        help="preset small, paper or fake, or a TOML file (default: small)",
+        help="preset small, small-decoder, paper or fake, or a TOML file (default: small)",
     )  # fmt: skip
     p.add_argument(
         "--extractor", metavar="SPEC", help="another extractor: a preset's name, or BACKEND[:MODEL]"

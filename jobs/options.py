@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     models = p.add_argument_group("models")
     models.add_argument(
         "--models", default="small", metavar="NAME",
-        help="preset small, paper or fake, or a TOML file (default: small)",
+        help="preset small, small-decoder, paper or fake, or a TOML file (default: small)",
     )  # fmt: skip
     for part in ("extractor", "scorer", "encoder"):
         models.add_argument(

@@ -6,29 +6,21 @@ and run again, the job goes on from its last checkpoint.
 """
 
 import argparse
-import json
-import os
-import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
 from glong._version import __version__
-from glong.errors import ConfigError, GlongError, SourceError
+from glong.errors import ConfigError
 from glong.training.summaries import TASKS
 from glong.training.summary_sources import SOURCES
-from jobs.progress import say
+from jobs.exits import EXIT_STATUS, check_at_least, check_folders, run_to_end
 
 __all__ = ["main"]
 
-DONE, BAD_USAGE, STOPPED, INTERRUPTED = 0, 2, 3, 130
-STAYS = "The last checkpoint stays. Run the same command again to go on."
-SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-EPILOG = """\
-exit status: 0 done, or stopped after --minutes with a checkpoint and a model; 2 bad usage or
-configuration (before any work), 3 stopped by an error, 130 interrupted (checkpoints stay).
-
+EPILOG = f"""\
+{EXIT_STATUS}
 Writes OUT/model (safetensors in float16, tokeniser, SHA256SUMS, MODEL_CARD.md), OUT/salience.json,
 OUT/losses.json, OUT/losses.png; OUT/work holds checkpoints and what can be made anew.
 
@@ -42,31 +34,14 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     args = _parser().parse_args(argv)
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
+
+    def work() -> Mapping[str, Any]:
         _check(args)
         from jobs.scorer.run import run
 
-        numbers = run(args)
-    except (ConfigError, SourceError) as error:
-        say(f"error: {error}")
-        return BAD_USAGE
-    except (GlongError, OSError) as error:
-        say(f"error: {error}\nStopped. {STAYS}")
-        return STOPPED
-    except KeyboardInterrupt:
-        say(f"Interrupted. {STAYS}")
-        return INTERRUPTED
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    if args.summary:
-        args.summary.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
-    return DONE
+        return run(args)
 
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """``ray job stop`` and process managers send SIGTERM: end as after Ctrl-C."""
-    raise KeyboardInterrupt
+    return run_to_end(work, args.summary)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,6 +92,10 @@ def _model_options(group: "argparse._ArgumentGroup") -> None:
         "--base", default="", metavar="NAME",
         help="fine-tune this T5 (hub name or folder) instead of one from scratch",
     )  # fmt: skip
+    group.add_argument(
+        "--embeddings", choices=("minilm", "random"), default="minilm",
+        help="where the embeddings start, from scratch (default: minilm)",
+    )  # fmt: skip
     for option, default, what in (
         ("--vocabulary", 8000, "pieces of the vocabulary"),
         ("--d-model", 256, "width"),
@@ -140,6 +119,7 @@ def _work_options(group: "argparse._ArgumentGroup") -> None:
         ("--warmup-steps", 100, "steps until the learning rate is reached"),
         ("--checkpoint-every", 200, "steps between checkpoints"),
         ("--guided-tokens", 8, "first summary tokens whose attention is guided, and M of w"),
+        ("--target-tokens", 32, "most tokens of a target; longer ones are cut"),
         ("--eval-every", 500, "steps between looks at the held-out part"),
         ("--seed", 0, "of weights, order, names and dropout"),
         ("--threads", 0, "of torch; 0: as many as torch takes"),
@@ -170,30 +150,17 @@ def _check(args: argparse.Namespace) -> None:
     lowest = {
         "limit": 0, "vocabulary": 64, "d_model": 8, "layers": 1, "decoder_layers": 1, "heads": 1,
         "steps": 1, "batch_tokens": 64, "warmup_steps": 0, "checkpoint_every": 1, "eval_every": 1,
-        "seed": 0, "threads": 0, "workers": 1, "guidance": 0, "minutes": 0, "learning_rate": 1e-8,
+        "seed": 0, "threads": 0, "guided_tokens": 1, "target_tokens": 1,
+        "workers": 1, "guidance": 0, "minutes": 0, "learning_rate": 1e-8,
     }  # fmt: skip
-    for name, low in lowest.items():
-        value = getattr(args, name)
-        if not value >= low:  # a NaN too
-            raise ConfigError(f"--{name.replace('_', '-')} is {value}; allowed: {low} or more.")
+    check_at_least(args, lowest)
     if args.d_model % args.heads:
         raise ConfigError(f"--d-model is {args.d_model}; allowed: a multiple of --heads.")
     args.tasks = tuple(args.tasks.split(","))
     for task in args.tasks:
         if task not in TASKS:
             raise ConfigError(f"--tasks has {task!r}; allowed: {', '.join(TASKS)}.")
-    if not args.data.is_dir():
-        raise ConfigError(f"--data is '{args.data}', not a folder; give the folder of data sets.")
-    if args.evaluate_only and not args.evaluate_only.is_dir():
-        raise ConfigError(f"--evaluate-only is '{args.evaluate_only}'; allowed: a model's folder.")
-    if args.summary and not args.summary.absolute().parent.is_dir():
-        raise ConfigError(f"--summary is '{args.summary}', in a folder that does not exist.")
-    for name in ("data", "out"):
-        if SUBMITTED in os.environ and not getattr(args, name).is_absolute():
-            raise ConfigError(
-                f"--{name} is '{getattr(args, name)}', a relative path, in a submitted job, where"
-                " the working directory is a copy made by Ray; give an absolute path."
-            )
+    check_folders(args)
 
 
 if __name__ == "__main__":

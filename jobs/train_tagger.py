@@ -6,7 +6,6 @@ then names the verbs of plain sentences; the *tagger* learns everything: see
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -78,8 +77,10 @@ def _train(args: argparse.Namespace) -> int:
 
     from glong.models.tagger_weights import new_net
     from glong.training.datasets import persona_dialogues, training_dialogues
+    from jobs.tagger.card import export, judge, write_card
     from jobs.tagger.loop import Loop, Settings
     from jobs.tagger.targets import examples, relation_classes
+    from jobs.training import write_json
 
     deadline_s = time.monotonic() + args.minutes * 60 if args.minutes else float("inf")
     if args.threads:
@@ -111,7 +112,15 @@ def _train(args: argparse.Namespace) -> int:
     )
     if not _run(loop, args.out / "tagger.pt", "tagger", deadline_s):
         return 0
-    _export(loop, classes, args)
+    folder = args.out / "export"
+    export(loop, classes, THRESHOLD, folder)
+    scores = judge(folder, args.data)
+    options = {
+        name: getattr(args, name) for name in ("epochs", "teacher_epochs", "composed", "seed")
+    }
+    write_card(folder, args.data, loop, dialogues, scores, options)
+    write_json(scores, args.out / "scores.json")
+    print(f"tagger: written to {folder}")
     return 0
 
 
@@ -124,6 +133,8 @@ def _tokenizer() -> Any:
 
 
 SAVE_EVERY_S = 240.0
+THRESHOLD = 0.66
+"""Least probability of an object: about two triplets an utterance of PersonaExt."""
 
 
 def _run(loop: Any, path: Path, name: str, deadline_s: float) -> bool:
@@ -199,20 +210,6 @@ class _Asked:
         import torch
 
         torch.save(self._answers, self._path)
-
-
-def _export(loop: Any, classes: Sequence[str], args: argparse.Namespace) -> None:
-    from glong.models.shipped import write_manifest
-    from glong.models.tagger import CONFIG, WEIGHTS
-    from glong.models.tagger_weights import save_net
-
-    folder = args.out / "export"
-    folder.mkdir(exist_ok=True)
-    save_net(loop.net, folder / WEIGHTS)
-    text = json.dumps({"classes": list(classes), "threshold": 0.5}, indent=1)
-    (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
-    write_manifest(folder)
-    print(f"tagger: written to {folder}")
 
 
 if __name__ == "__main__":

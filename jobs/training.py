@@ -18,6 +18,7 @@ __all__ = [
     "licences",
     "plan_epoch",
     "plot_training",
+    "read_note",
     "save_checkpoint",
     "write_json",
 ]
@@ -126,6 +127,13 @@ def write_json(value: object, path: Path) -> None:
     text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False, default=str)
     made.write_text(text + "\n", encoding="utf-8")
     made.rename(path)
+
+
+def read_note(folder: Path) -> dict[str, Any]:
+    """How a model that a job exported was made; empty for another model."""
+    path = folder / "training.json"
+    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return found
 
 
 def licences(data: Path, folders: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from glong.entities import normalise
-from glong.relations import base_form, denial_of, is_denial, means_the_same
+from glong.relations import base_form, denial_of, means_the_same
 from glong.training.corpora import msc_dialogues, persona_pairs, read_gzip, triple_blocks
 from glong.training.labelling import plain_facts
 from glong.types import Extraction, Session, Triplet, Turn
@@ -239,8 +239,6 @@ class _Plain:
 
     def softly(self, other: "_Plain") -> bool:
         """Near, with a relation of the same meaning."""
-        if is_denial(self.relation) != is_denial(other.relation):
-            return False
         return means_the_same(self.relation, other.relation) and self.near(other)
 
 

@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from glong.entities import resolve_triplets
 from glong.protocols import Extractor
 from glong.training.salience import content_stems, mentions
 from glong.training.summary_sources import Annotated, third_person
@@ -95,12 +96,16 @@ def source_text(texts: Sequence[str]) -> str:
 
 
 def make_cases(sessions: Sequence[Annotated], extractor: Extractor) -> list[Case]:
-    """Extract the facts of each session, in order; one without facts has an empty case."""
+    """The facts of each session, in order; one without facts has an empty case.
+
+    Names are resolved as they are before the scorer reads them in a build: "I" is the speaker.
+    """
     extractions = extractor.extract([one.session for one in sessions])
-    return [
-        Case(one.dataset, one.session, _each_once(found.triplets), one.kept)
-        for one, found in zip(sessions, extractions, strict=True)
-    ]
+    cases = []
+    for one, found in zip(sessions, extractions, strict=True):
+        triplets, _ = resolve_triplets(one.session, found.triplets)
+        cases.append(Case(one.dataset, one.session, _each_once(triplets), one.kept))
+    return cases
 
 
 def make_pairs(cases: Sequence[Case], seed: int, tasks: Sequence[str] = TASKS) -> list[Pair]:
@@ -160,11 +165,12 @@ def _choose(case: Case, rng: random.Random) -> tuple[tuple[str, ...], tuple[bool
 
 
 def _sentences(case: Case, rng: random.Random) -> Pair | None:
-    """Kept sentences shuffled among sentences of the session that share no content with them."""
+    """Kept sentences shuffled among sentences of the session that share little with them."""
     if case.dataset in PROSE:
         return None
     reference = content_stems(" ".join(case.kept))
-    talk = [s for s in _said(case.session) if len(content_stems(s) - reference) >= 2]
+    names = content_stems(" ".join(turn.speaker for turn in case.session.turns))
+    talk = [s for s in _said(case.session) if _is_talk(content_stems(s) - names, reference)]
     kept = rng.sample(case.kept, min(len(case.kept), rng.randint(2, 8)))
     talk = rng.sample(talk, min(len(talk), rng.randint(4, 12)))
     if not kept or not talk:
@@ -174,6 +180,11 @@ def _sentences(case: Case, rng: random.Random) -> Pair | None:
     texts, favoured = zip(*mixed, strict=True)
     target = _prose([text for text, wanted in mixed if wanted])
     return Pair("sentences", case.session.dialogue_id, texts, target, favoured)
+
+
+def _is_talk(stems: frozenset[str], reference: frozenset[str]) -> bool:
+    """Whether less than half of a sentence's content is in the reference."""
+    return 2 * len(stems & reference) < len(stems)
 
 
 def _said(session: Session) -> Iterator[str]:

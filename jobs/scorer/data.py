@@ -15,6 +15,8 @@ from jobs.progress import Progress
 
 __all__ = ["cases_of", "sentences", "spread"]
 
+_FORM = 2
+"""Version of what a case holds: a part of its file's name. 2: names are resolved."""
 _EXTRACTED_AT_ONCE = 64
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
@@ -30,7 +32,7 @@ def cases_of(
         extractor: its fingerprint is part of the file's name.
         work: folder for what can be made anew.
     """
-    path = work / f"{name}-{len(sessions)}-{extractor.fingerprint[:12]}.jsonl"
+    path = work / f"{name}-{len(sessions)}-{extractor.fingerprint[:12]}-{_FORM}.jsonl"
     if not path.exists():
         work.mkdir(parents=True, exist_ok=True)
         made = path.with_name(path.name + ".tmp")

@@ -39,6 +39,7 @@ class Settings:
         warmup_steps: steps of linear rise; then a cosine down to 0.
         guidance: factor of the attention loss; 0 leaves it out.
         guided_tokens: summary tokens, from the first, whose attention counts: M of the scorer.
+        target_tokens: most tokens of a target; longer ones are cut.
         clip: highest norm of the gradient.
         weight_decay: of AdamW.
         n_workers: processes that share a step.
@@ -51,6 +52,7 @@ class Settings:
     warmup_steps: int = 100
     guidance: float = 1.0
     guided_tokens: int = 8
+    target_tokens: int = 32
     clip: float = 1.0
     weight_decay: float = 0.01
     n_workers: int = 1

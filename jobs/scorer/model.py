@@ -6,16 +6,26 @@ torch, transformers and sentencepiece are imported where they are used.
 import io
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from glong.errors import ConfigError
 from glong.models.extras import extra
+from glong.models.sentence import minilm_folder
 from glong.models.shipped import write_manifest
 from glong.models.t5_weights import t5_checkpoint
 
-__all__ = ["Size", "export", "load_tokenizer", "n_parameters", "new_model", "train_tokenizer"]
+__all__ = [
+    "Size",
+    "export",
+    "hub_model",
+    "load_tokenizer",
+    "n_parameters",
+    "new_model",
+    "take_embeddings",
+    "train_tokenizer",
+]
 
 _SPECIAL = ("<pad>", "</s>", "<unk>")
 """T5's ids 0, 1 and 2."""
@@ -135,6 +145,38 @@ def new_model(size: Size, vocabulary: int, seed: int) -> Any:
         return T5ForConditionalGeneration(config)
 
 
+def take_embeddings(model: Any, tokenizer: Any) -> None:
+    """Start a model's embeddings from MiniLM's: words that mean alike are alike from step 0.
+
+    A piece gets the mean of the vectors of the MiniLM pieces that spell it, brought to the model's
+    width by their principal components and to the spread of T5's own start (standard deviation 1).
+
+    Args:
+        model: a new T5, changed in place.
+        tokenizer: its tokeniser.
+
+    Raises:
+        ConfigError: the package with MiniLM is not installed.
+    """
+    import torch
+    from safetensors.torch import load_file
+    from transformers import AutoTokenizer
+
+    folder = minilm_folder()
+    words = load_file(folder / "model.safetensors")["embeddings.word_embeddings.weight"].float()
+    spell = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    texts = [piece.replace("▁", " ").strip() or "." for piece in pieces]
+    spelt = spell(texts, add_special_tokens=False)["input_ids"]
+    vectors = torch.stack([words[ids or [spell.unk_token_id]].mean(dim=0) for ids in spelt])
+    centred = vectors - vectors.mean(dim=0)
+    directions = torch.linalg.eigh(centred.T @ centred).eigenvectors.flip(1)
+    width = min(model.config.d_model, directions.shape[1])
+    start = centred @ directions[:, :width]
+    with torch.no_grad():
+        model.shared.weight[: len(start), :width] = start / start.std()
+
+
 def hub_model(name: str) -> tuple[Any, Any]:
     """Model and tokeniser of a checkpoint to fine-tune; errors as of :func:`t5_checkpoint`."""
     with extra("models"):
@@ -169,9 +211,6 @@ def export(model: Any, tokenizer: Any, folder: Path, note: dict[str, Any]) -> No
     tokenizer.save_pretrained(folder)
     text = json.dumps(note, indent=2, sort_keys=True) + "\n"
     (folder / "training.json").write_text(text, encoding="utf-8")
+    for path in folder.iterdir():
+        path.chmod(0o644)  # safetensors makes its file private
     write_manifest(folder)
-
-
-def size_note(size: Size) -> dict[str, Any]:
-    """The shape as plain values."""
-    return asdict(size)

@@ -28,8 +28,10 @@ from jobs.scorer.model import (
     load_tokenizer,
     n_parameters,
     new_model,
+    take_embeddings,
     train_tokenizer,
 )
+from jobs.training import read_note
 
 __all__ = ["Task", "run", "train_here"]
 
@@ -75,7 +77,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     models = load_models_config("small", parts)
     args.out.mkdir(parents=True, exist_ok=True)
     if args.evaluate_only:
-        return _judge(args, models, args.evaluate_only, _note_of(args.evaluate_only))
+        return _judge(args, models, args.evaluate_only, read_note(args.evaluate_only))
     task = _prepare(args, models)
     began_s = time.monotonic()
     if args.workers > 1:
@@ -112,6 +114,7 @@ def _prepare(args: argparse.Namespace, models: ModelsConfig) -> Task:
         warmup_steps=args.warmup_steps,
         guidance=args.guidance,
         guided_tokens=args.guided_tokens,
+        target_tokens=args.target_tokens,
         n_workers=args.workers,
     )
     return Task(args, cases, looks[:: max(1, len(looks) // LOOK_SESSIONS)], settings)
@@ -137,11 +140,13 @@ def build(
         tokenizer = load_tokenizer(folder)
         size = Size(args.d_model, args.layers, args.decoder_layers, args.heads)
         model = new_model(size, len(tokenizer), args.seed)
+        if args.embeddings == "minilm":
+            take_embeddings(model, tokenizer)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
 
     def data(epoch: int) -> list[Example]:
         pairs = make_pairs(task.cases, args.seed * 1000 + epoch, args.tasks)
-        examples = encode_pairs(pairs, tokenizer, Limits())
+        examples = encode_pairs(pairs, tokenizer, Limits(target=args.target_tokens))
         if not examples:
             raise SourceError(
                 f"No training pair came of {len(task.cases)} sessions; a pair needs facts that the"
@@ -221,6 +226,7 @@ def _note(task: Task, loop: Loop, models: ModelsConfig, train_s: float) -> dict[
         "vocabulary": loop.model.config.vocab_size,
         "parameters": n_parameters(loop.model),
         "base": args.base or "none (from scratch)",
+        "embeddings": args.embeddings,
         "sources": args.sources,
         "tasks": list(args.tasks),
         "extractor": f"{models.extractor.backend}:{models.extractor.model}".rstrip(":"),
@@ -229,15 +235,6 @@ def _note(task: Task, loop: Loop, models: ModelsConfig, train_s: float) -> dict[
         "n_sessions": dict(Counter(case.dataset for case in task.cases)),
         "final_losses": [round(x, 4) for x in loop.losses[-1]],
     }
-
-
-def _note_of(folder: Path) -> dict[str, Any]:
-    """The note of an exported model; empty for another model."""
-    import json
-
-    path = folder / "training.json"
-    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    return found
 
 
 def _judge(
@@ -289,10 +286,12 @@ def _command(args: argparse.Namespace, note: dict[str, Any]) -> str:
         "warmup-steps": note["warmup_steps"],
         "guidance": note["guidance"],
         "guided-tokens": note["guided_tokens"],
+        "target-tokens": note["target_tokens"],
         "seed": note["seed"],
     }
     if note["base"].startswith("none"):
         options |= {
+            "embeddings": note["embeddings"],
             "vocabulary": note["vocabulary"],
             "d-model": note["d_model"],
             "layers": note["num_layers"],

@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from glong.errors import ConfigError
 from glong.models.tagger_input import pad
 from glong.models.tagger_net import TaggerNet
 from jobs.tagger.loss import batch_loss
-from jobs.tagger.targets import Example, plan_epoch
+from jobs.tagger.targets import Example
+from jobs.training import check_same, plan_epoch, save_checkpoint
 
 __all__ = ["Loop", "Settings"]
 
@@ -73,6 +73,10 @@ class Loop:
         self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimizer, self._share)
         torch.manual_seed(settings.seed)
 
+    def settings_as_dict(self) -> dict[str, float]:
+        """For the model card."""
+        return asdict(self._settings)
+
     @property
     def n_steps(self) -> int:
         """Steps of the whole run."""
@@ -118,8 +122,7 @@ class Loop:
 
     def save(self, path: Path) -> None:
         """Write everything that a resumed run needs, to a new name first."""
-        made = path.with_name(path.name + ".tmp")
-        torch.save(
+        save_checkpoint(
             {
                 "settings": asdict(self._settings),
                 "n_steps": self.n_steps,
@@ -130,9 +133,8 @@ class Loop:
                 "losses": self.losses,
                 "random": torch.get_rng_state(),
             },
-            made,
+            path,
         )
-        made.rename(path)
 
     def resume(self, path: Path) -> None:
         """Go on where :meth:`save` was.
@@ -141,11 +143,11 @@ class Loop:
             ConfigError: the checkpoint is of a run with other settings or other data.
         """
         saved = torch.load(path, weights_only=True)
-        if saved["settings"] != asdict(self._settings) or saved["n_steps"] != self.n_steps:
-            raise ConfigError(
-                f"{path} is of a run with other settings or data ({saved['settings']},"
-                f" {saved['n_steps']} steps); allowed: the same command. Give another --out."
-            )
+        check_same(
+            path,
+            {**saved["settings"], "n_steps": saved["n_steps"]},
+            {**asdict(self._settings), "n_steps": self.n_steps},
+        )
         self.net.load_state_dict(saved["net"])
         self._optimizer.load_state_dict(saved["optimizer"])
         self._schedule.load_state_dict(saved["schedule"])

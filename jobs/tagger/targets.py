@@ -1,11 +1,9 @@
 """Labelled dialogues -> what the network reads, and which words it should point at."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from glong.models.tagger_input import Pieces, as_pieces
 from glong.models.tagger_net import MAX_WIDTH
@@ -14,7 +12,7 @@ from glong.relations import DENIAL, is_denial, relations
 from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mention
 from glong.words import split_words
 
-__all__ = ["OPEN", "UNKNOWN", "Example", "Target", "examples", "plan_epoch", "relation_classes"]
+__all__ = ["OPEN", "UNKNOWN", "Example", "Target", "examples", "relation_classes"]
 
 OPEN = ""
 """The class of every relation that has no name: its verb is pointed at."""
@@ -22,8 +20,6 @@ UNKNOWN = -100
 """A place that no label gives; the loss leaves it out."""
 _LEAST = 8
 """Labels that a relation needs to be a class."""
-_BUCKET = 32
-"""Batches whose turns are sorted by length together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,29 +110,3 @@ def _target(
         *target, relation, int(is_denied), (subject[0] + 1, subject[1] + 1),
         (trigger[0] + 1, trigger[1] + 1),
     )  # fmt: skip
-
-
-def plan_epoch(lengths: Sequence[int], batch_pieces: int, seed: int, epoch: int) -> list[list[int]]:
-    """Numbers of the examples of each batch: like lengths together, batches in random order."""
-    rng = np.random.default_rng([seed, epoch])
-    order = rng.permutation(len(lengths)).tolist()
-    size = max(1, _BUCKET * batch_pieces // max(1, sum(lengths) // max(1, len(lengths))))
-    batches = [
-        batch
-        for start in range(0, len(order), size)
-        for batch in _cut(
-            sorted(order[start : start + size], key=lengths.__getitem__), lengths, batch_pieces
-        )
-    ]
-    return [batches[i] for i in rng.permutation(len(batches))]
-
-
-def _cut(bucket: Sequence[int], lengths: Sequence[int], most: int) -> Iterator[list[int]]:
-    batch: list[int] = []
-    for i in bucket:
-        if batch and (len(batch) + 1) * lengths[i] > most:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch

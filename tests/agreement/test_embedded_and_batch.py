@@ -17,7 +17,7 @@ import pytest
 
 from glong.build import Models, build_rows
 from glong.cli import main as glong
-from glong.config import SMALL_MODELS
+from glong.config import DECODER_MODELS, SMALL_MODELS
 from glong.memory import Memory
 from glong.models.fake import FakeEncoder, FakeExtractor, FakeScorer
 from glong.sources import Reader, sample_dialogues
@@ -209,7 +209,7 @@ def test_the_untrained_language_model_writes_the_same_in_every_batch(
     pytest.importorskip("xgrammar")
     from glong.models.load import load_extractor
 
-    extractor = load_extractor(dataclasses.replace(SMALL_MODELS.extractor, max_tokens=96))
+    extractor = load_extractor(dataclasses.replace(DECODER_MODELS.extractor, max_tokens=96))
     some = sessions[:6]
     alone = [extractor.extract([one])[0] for one in some]
     together = extractor.extract(some[::-1])[::-1]

@@ -31,7 +31,7 @@ KINDS = {
     "retrieval": (RetrievalConfig, {}),
 }
 REFUSED = [
-    ("extractor", "backend", "bard", "transformers, vllm, openai, fake"),
+    ("extractor", "backend", "bard", "tagger, transformers, vllm, openai, rules, fake"),
     ("extractor", "model", "", "a model's name"),
     ("extractor", "window_turns", 0, "1 or more"),
     ("extractor", "max_triplets_per_turn", 0, "1 or more"),
@@ -205,7 +205,8 @@ def test_another_name_is_refused_with_those_that_there_are(name: str) -> None:
     with pytest.raises(ConfigError) as refused:
         load_models_config(name)
     assert str(refused.value) == (
-        f"models is {name!r}; allowed: small, paper, fake, or a path that ends in .toml."
+        f"models is {name!r}; allowed: small, small-decoder, paper, fake, or a path that ends in"
+        " .toml."
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glong.config import FAKE_MODELS, SMALL_MODELS
+from glong.config import DECODER_MODELS, FAKE_MODELS
 from glong.extraction import (
     CONTEXT_CHARS,
     TOKENS_PER_TRIPLET,
@@ -169,7 +169,7 @@ def test_the_fingerprint_holds_what_changes_results(change, same):
 
 
 def test_the_small_preset_can_always_end_its_answer():
-    spec = SMALL_MODELS.extractor
+    spec = DECODER_MODELS.extractor
     schema = json.loads(
         answer_schema(spec.window_turns, spec.max_triplets_per_turn, spec.max_tokens)
     )

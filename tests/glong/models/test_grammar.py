@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from glong.config import PAPER_MODELS, SMALL_MODELS
+from glong.config import DECODER_MODELS, PAPER_MODELS
 from glong.errors import ModelError
 from glong.extraction import answer_schema
 from glong.models.grammar import GrammarCompiler
@@ -69,7 +69,7 @@ def test_it_bounds_the_number_of_items_and_white_space(grammar):
     assert not accepts(grammar, json.dumps([ITEM]))
 
 
-@pytest.mark.parametrize("preset", [SMALL_MODELS, PAPER_MODELS])
+@pytest.mark.parametrize("preset", [DECODER_MODELS, PAPER_MODELS])
 def test_it_compiles_in_a_moment(compiler, preset):
     spec = preset.extractor
     start = time.process_time()

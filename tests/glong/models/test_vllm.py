@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from glong.config import SMALL_MODELS, ExtractorSpec
+from glong.config import DECODER_MODELS, ExtractorSpec
 from glong.errors import ConfigError, ModelError
 from glong.extraction import chat, plan_windows
 from glong.models.vllm import VLLMGenerator, engine_settings
@@ -118,7 +118,7 @@ def test_with_an_adapter_it_answers_as_transformers_with_peft_do(plain, adapted,
 @pytest.mark.ci
 def test_the_schema_holds_and_the_answer_ends(plain):
     turns = tuple(Turn(i, "Mira", f"I bought {i} books about gardens.") for i in range(4))
-    spec = replace(SMALL_MODELS.extractor, window_turns=2)
+    spec = replace(DECODER_MODELS.extractor, window_turns=2)
     windows = plan_windows(Session("d", "s", None, turns), spec)
     requests = [chat(window, spec) for window in windows]
     answers = plain.generate(requests)

@@ -1,0 +1,132 @@
+"""What a training of the tagger leaves: weights, settings, loss plot, manifest, model card."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from glong.config import ExtractorSpec
+from glong.models.shipped import write_manifest
+from glong.models.tagger import CONFIG, WEIGHTS, TaggerExtractor
+from glong.models.tagger_weights import save_net
+from glong.training.examples import LabelledDialogue
+from glong.training.judging import evaluation_sets, score
+from jobs.tagger.loop import Loop
+from jobs.training import licences, plot_training, write_json
+
+__all__ = ["export", "judge", "write_card"]
+
+CARD = "MODEL_CARD.md"
+_FOLDERS = {
+    "PersonaExt without its held-out tenth": "personaext",
+    "Multi-Session Chat, validation": "msc",
+    "Synthetic-Persona-Chat, validation": "synthetic_persona_chat",
+}
+_LIMITS = """\
+English only: a text in another language mostly gives nothing. Labels of raw turns come from
+patterns and a teacher, so what neither finds is not learnt. An object has at most ten words of one
+turn, or of the turn before it where the turn answers a question. PersonaExt states no licence; it
+builds on PersonaChat and Dialogue NLI. Facts about people are extracted whether or not they are
+true: review them before decisions rest on them."""
+
+
+def export(loop: Loop, classes: Sequence[str], threshold: float, folder: Path) -> None:
+    """Write the network as :class:`~glong.models.tagger.TaggerExtractor` loads it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_net(loop.net, folder / WEIGHTS)
+    (folder / WEIGHTS).chmod(0o644)
+    write_json({"classes": list(classes), "threshold": threshold}, folder / CONFIG)
+    write_manifest(folder)
+
+
+def judge(folder: Path, data: Path, limit: int = 0) -> dict[str, dict[str, float]]:
+    """Scores of an exported tagger on every evaluation set.
+
+    Args:
+        folder: from :func:`export`.
+        data: the data folder.
+        limit: about so many cases of each set; 0: all.
+
+    Raises:
+        SourceError: a file is not there.
+    """
+    extractor = TaggerExtractor.load(ExtractorSpec(backend="tagger", model=str(folder)))
+    found = {}
+    for name, cases in evaluation_sets(data):
+        some = cases[:: max(1, len(cases) // limit)] if limit else cases
+        found[name] = asdict(score(some, extractor.extract([case.session for case in some])))
+    return found
+
+
+def write_card(
+    folder: Path,
+    data: Path,
+    loop: Loop,
+    dialogues: Sequence[LabelledDialogue],
+    scores: Mapping[str, Mapping[str, float]],
+    options: Mapping[str, Any],
+) -> None:
+    """Write the card and the plot beside the weights; neither is in the manifest's weights."""
+    plot_training(
+        {"tagger": loop.losses},
+        [],
+        folder.parent / "losses.png",
+        measure="recall",
+        label="recall",
+        title="",
+    )
+    n_turns = Counter(d.source for d in dialogues for _ in d.turns)
+    n_facts = Counter(d.source for d in dialogues for turn in d.turns for _ in turn.facts)
+    lines = [
+        "# glong tagger",
+        "",
+        "Extracts (subject, relation, object) facts from dialogue turns: all-MiniLM-L6-v2"
+        " (Apache-2.0), fine-tuned, with heads that point at words. float16 weights without the"
+        " word embeddings, which MiniLM's package has.",
+        "",
+        "Made by `python jobs/train_tagger.py --data DATA --out OUT"
+        + "".join(f" --{name} {value}" for name, value in options.items())
+        + f"`: {loop.step} steps, last 50 losses {_mean(loop.losses[-50:]):.3f} on average.",
+        "",
+        "## Data",
+        "",
+        "| set | licence |",
+        "| --- | --- |",
+        *(f"| {name} | {text} |" for name, text in licences(data, _FOLDERS).items()),
+        "",
+        "Utterances that an evaluation reads were left out. Labelled: "
+        + ", ".join(
+            f"{source} {n_turns[source]:,} turns, {n_facts[source]:,} facts" for source in n_turns
+        )
+        + ".",
+        "",
+        "## Figures",
+        "",
+        "Exact: subject, relation and object equal; soft: token F1 of both ends at least .5 and the"
+        " relation or a synonym; pair: both ends equal.",
+        "",
+        "| set | gold | precision | recall | pair recall | soft F1 | triplets a turn |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *(
+            f"| {name} | {row['n']} | {row['precision']:.3f} | {row['recall']:.3f} |"
+            f" {row['pair_recall']:.3f} | {row['soft_f1']:.3f} | {row['triplets_per_turn']:.2f} |"
+            for name, row in scores.items()
+        ),
+        "",
+        "## Settings",
+        "",
+        "```json",
+        json.dumps(loop.settings_as_dict(), indent=1),
+        "```",
+        "",
+        "## Limits",
+        "",
+        _LIMITS,
+    ]
+    (folder / CARD).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(1, len(values))

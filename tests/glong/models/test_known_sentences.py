@@ -1,0 +1,128 @@
+"""A page of sentences with what the shipped tagger has to find in them, kind by kind."""
+
+import pytest
+
+from glong.config import SMALL_MODELS
+from glong.models.load import extractor_fingerprint, load_extractor
+from glong.relations import is_denial, means_the_same
+from glong.types import Session, Turn
+
+PLAIN = {
+    "I have two dogs and a cat.": [("I", "have_pet", "two dogs"), ("I", "have_pet", "cat")],
+    "I live in Chicago.": [("I", "live_in", "Chicago")],
+    "My name is Kate and I am from Ohio.": [("I", "name", "Kate"), ("I", "be_from", "Ohio")],
+    "My favorite color is green.": [("I", "favorite_color", "green")],
+    "I love playing the guitar.": [("I", "love", "playing the guitar")],
+    "I am allergic to peanuts.": [("I", "be_allergic_to", "peanuts")],
+    "I am a vegetarian.": [("I", "diet", "vegetarian")],
+    "I bought a new car yesterday.": [("I", "buy", "new car yesterday")],
+    "I joined a support group last Tuesday.": [("I", "join", "support group last Tuesday")],
+    "I went to Paris last summer.": [("I", "go_to", "Paris last summer")],
+}
+DENIED = {
+    "I don't like spiders.": ("I", "spiders"),
+    "I have never been to Japan.": ("I", "Japan"),
+    "I do not have any siblings.": ("I", "siblings"),
+    "I can't swim.": ("I", "swim"),
+    "I hate broccoli": ("I", "broccoli"),
+}
+THIRD_PERSON = {
+    "My sister works at a bank.": [("My sister", "work_at", "bank")],
+    "My husband loves fishing.": [("My husband", "love", "fishing")],
+    "Anna lives in Oslo.": [("Anna", "live_in", "Oslo")],
+    "My brother has three kids.": [("My brother", "have", "three kids")],
+}
+PLURAL = {
+    "My parents live in Boston.": [("My parents", "live_in", "Boston")],
+    "We have a big house.": [("I", "have", "big house")],
+}
+AFTER_A_TURN = {
+    ("How is your sister?", "She works at a hospital."): ("my sister", "hospital"),
+    ("Tell me about your brother.", "He loves chess."): ("my brother", "chess"),
+    ("Do you have any pets?", "Yes, a greyhound."): ("I", "greyhound"),
+    ("do you like basketball ?", "yes"): ("I", "basketball"),
+}
+IN_A_QUESTION = {
+    "I have a new job at Google, isn't that great?": ("I", "Google"),
+    "I like tea, do you?": ("I", "tea"),
+}
+NOTHING = [
+    "Hello! How are you today?",
+    "That sounds great!",
+    "Thanks, see you tomorrow.",
+    "Haha yes that is so true.",
+    "",
+    "...",
+    "\U0001f600\U0001f600",
+]
+OTHER_LANGUAGES = ["Ich habe einen Hund.", "J'habite à Paris.", "Me gusta el café.", "我喜欢猫。"]
+
+
+@pytest.fixture(scope="module")
+def extractor():
+    return load_extractor(SMALL_MODELS.extractor)
+
+
+def found(extractor, *texts):
+    turns = tuple(Turn(i, "AB"[i % 2], text) for i, text in enumerate(texts))
+    (extraction,) = extractor.extract([Session("d", "s", None, turns)])
+    assert not extraction.failures
+    last = [t for t in extraction.triplets if t.turn_index == len(texts) - 1]
+    return [(t.subject, t.relation, t.object) for t in last]
+
+
+@pytest.mark.parametrize("text", [*PLAIN, *THIRD_PERSON, *PLURAL])
+def test_a_stated_fact_is_found(extractor, text):
+    expected = {**PLAIN, **THIRD_PERSON, **PLURAL}[text]
+    triplets = found(extractor, text)
+    assert [(s, o) for s, _, o in triplets] == [(s, o) for s, _, o in expected]
+    for (_, relation, _), (_, wanted, _) in zip(triplets, expected, strict=True):
+        assert means_the_same(relation, wanted), f"{relation} is not {wanted}"
+
+
+@pytest.mark.parametrize("text", DENIED)
+def test_a_denial_is_never_an_assertion(extractor, text):
+    ((subject, relation, target),) = found(extractor, text)
+    assert (subject, target) == DENIED[text]
+    assert is_denial(relation), relation
+
+
+def test_a_no_denies_what_was_asked(extractor):
+    ((subject, relation, target),) = found(extractor, "do you like basketball ?", "no , not really")
+    assert (subject, target) == ("I", "basketball")
+    assert is_denial(relation), relation
+
+
+@pytest.mark.parametrize("texts", AFTER_A_TURN)
+def test_a_turn_is_understood_after_the_turn_before(extractor, texts):
+    ((subject, relation, target),) = found(extractor, *texts)
+    assert (subject, target) == AFTER_A_TURN[texts]
+    assert not is_denial(relation), relation
+
+
+@pytest.mark.parametrize("text", IN_A_QUESTION)
+def test_a_question_may_state_a_fact(extractor, text):
+    assert [(s, o) for s, _, o in found(extractor, text)] == [IN_A_QUESTION[text]]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+def test_a_turn_without_a_fact_gives_none(extractor, text):
+    assert found(extractor, text) == []
+
+
+@pytest.mark.parametrize("text", OTHER_LANGUAGES)
+def test_another_language_gives_its_own_words_or_nothing(extractor, text):
+    for _, _, target in found(extractor, text):
+        assert target in text
+
+
+def test_batches_give_each_session_what_it_gives_alone(extractor):
+    texts = [*PLAIN, *DENIED, *THIRD_PERSON, "I like tea. " * 60]
+    sessions = [Session("d", str(i), None, (Turn(0, "A", x),)) for i, x in enumerate(texts)]
+    together = extractor.extract(sessions)
+    assert together == [extractor.extract([session])[0] for session in sessions]
+    assert together == extractor.extract(sessions[::-1])[::-1]
+
+
+def test_the_fingerprint_is_known_without_loading(extractor):
+    assert extractor_fingerprint(SMALL_MODELS.extractor) == extractor.fingerprint
