@@ -27,8 +27,6 @@ from glong.types import Failure, Hit, Session
 __all__ = ["main"]
 
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
-DEMO_DIALOGUES = 2
-"""Sample dialogues that the demo builds: what the untrained extractor does in two minutes."""
 DEMO_QUESTIONS = ("What does Mira like to grill?", "Which pet does Mira have?")
 Handler = Callable[[argparse.Namespace], int]
 
@@ -262,17 +260,14 @@ def _demo(args: argparse.Namespace) -> int:
         _note(f"Loading the models of preset {args.models} ...")
         with Memory.open(str(Path(folder) / "demo"), models=args.models) as memory:
             items = list(Reader(str(sample_dialogues())))
-            ids = list(dict.fromkeys(s.dialogue_id for s in items if isinstance(s, Session)))
-            chosen = ids[:DEMO_DIALOGUES]
-            _note(
-                f"Building a memory of {len(chosen)} of {len(ids)} sample dialogues (the extractor"
-                " is slow here until it is trained) ..."
-            )
+            sessions = [item for item in items if isinstance(item, Session)]
+            n_dialogues = len({session.dialogue_id for session in sessions})
+            _note(f"Building the memories of {n_dialogues} sample dialogues ...")
             began_s = time.monotonic()
-            sessions = [s for s in items if isinstance(s, Session) and s.dialogue_id in chosen]
             added = memory.build(_progress(iter(sessions)))
             seconds = time.monotonic() - began_s
-            found = {q: memory.retrieve(chosen[0], q) for q in DEMO_QUESTIONS}
+            first = sessions[0].dialogue_id
+            found = {q: memory.retrieve(first, q) for q in DEMO_QUESTIONS}
     answers = "\n\n".join(f"? {q}\n{_hits_text(result.hits)}" for q, result in found.items())
     document = {
         "built": asdict(added),

@@ -26,12 +26,13 @@ def _english() -> dict[str, Any]:
     return tomllib.loads(files("glong").joinpath("english.toml").read_text(encoding="utf-8"))
 
 
+@cache
 def word_list(name: str) -> frozenset[str]:
     """One of the word lists of ``english.toml``."""
     return frozenset(_english()[name].split())
 
 
-_IRREGULAR = {
+_IRREGULAR: dict[str, str] = {
     form: base for base, forms in _english()["irregular"].items() for form in forms.split()
 }
 _DROPPED_E, _KEPT_STEMS = word_list("dropped_e"), word_list("kept_stems")

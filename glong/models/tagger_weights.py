@@ -25,8 +25,9 @@ def new_net(n_relations: int, dropout: float = 0.1) -> TaggerNet:
     from transformers import AutoModel
 
     encoder: Any = AutoModel.from_pretrained(
-        str(minilm_folder()), local_files_only=True, dtype=torch.float32, add_pooling_layer=False
+        str(minilm_folder()), local_files_only=True, dtype=torch.float32
     )
+    encoder.pooler = None  # its weights are in the file, and nothing here reads it
     own_weights(encoder)
     encoder.embeddings.word_embeddings.weight.requires_grad_(False)
     return TaggerNet(encoder, encoder.config.hidden_size, n_relations, dropout)

@@ -201,12 +201,12 @@ def test_demo_answers_its_questions(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert "? What does Mira like to grill?\n1. " in captured.out
     assert "? Which pet does Mira have?\n1. " in captured.out
-    assert "Building a memory of 2 of 12 sample dialogues" in captured.err
+    assert "Building the memories of 12 sample dialogues" in captured.err
 
 
 def test_demo_gives_programs_its_answers(capsys: pytest.CaptureFixture[str]) -> None:
     shown = document(["demo", *FAKE], capsys)
-    assert shown["built"]["n_built"] == 7
+    assert shown["built"]["n_built"] == 36
     assert all(answer["hits"] for answer in shown["answers"].values())
 
 

@@ -36,7 +36,10 @@ REFUSED = {
     "tenant": (["--tenant", ""], "--tenant is empty"),
     "actors": (["--extract-actors", "many"], "actors is 'many'; allowed: N or MIN:MAX"),
     "actors range": (["--embed-actors", "3:1"], "allowed: N or MIN:MAX"),
-    "preset": (["--models", "huge"], "models is 'huge'; allowed: small, small-decoder, paper, fake, or a path"),
+    "preset": (
+        ["--models", "huge"],
+        "models is 'huge'; allowed: small, small-decoder, paper, fake",
+    ),
     "TOML": (["--models", "none.toml"], "none.toml cannot be read: No such file"),
     "backend": (["--extractor", "bard:x"], "extractor.backend is 'bard'; allowed: tagger"),
     "missing": (["--input", "none.jsonl"], "input 'none.jsonl' does not exist; give a file"),
