@@ -1,5 +1,8 @@
 """Running the build job: in this process without Ray, or on one Ray cluster a test session."""
 
+import csv
+import gzip
+import io
 import json
 import shutil
 import tempfile
@@ -11,6 +14,9 @@ from typing import Any
 import pytest
 
 from tests.jobs import local_ray
+
+PERSONA = ("i have a dog .", "i like pizza .", "my sister loves tea .")
+"""Of the made-up dialogues in the data folder that training jobs read in tests."""
 
 
 @dataclass(frozen=True)
@@ -78,3 +84,38 @@ def run_on_ray(ray_cluster: str, run_job: RunJob, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_ADDRESS", ray_cluster)
     return run_job
+
+
+def _gzip(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()))
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with little in it."""
+    folder = tmp_path_factory.mktemp("data")
+    rows = [
+        {"tokens": f"i have {n} dogs .".split(), "head": [0], "tail": [2, 3], "label": "have_pet"}
+        for n in range(20, 320)
+    ]
+    _gzip(folder / "personaext/personaext_union.jsonl.gz", "\n".join(map(json.dumps, rows)))
+    readme = "- Licence: none stated. Its paper says\n  more.\n- Other: x\n"
+    (folder / "personaext/README.md").write_text(readme)
+    for name in ("valid", "test"):
+        turns = [
+            {"speaker": f"Speaker {i % 2 + 1}", "text": f"{text} {name}", "persona_text": text}
+            for i, text in enumerate((*PERSONA, "hello there !"))
+        ]
+        session = {"sessions": [{"session": 1, "dialog": turns}]}
+        _gzip(folder / f"msc/msc_{name}.jsonl.gz", json.dumps(session))
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(["user 1 personas", "user 2 personas", "Best Generated Conversation"])
+    talk = "User 1: hi !\nUser 2: i have a cat .\nUser 1: i play tennis ."
+    writer.writerow(["i play tennis .", "i have a cat .", talk])
+    name = "synthetic_persona_chat/Synthetic-Persona-Chat_valid.csv.gz"
+    _gzip(folder / name, table.getvalue())
+    _gzip(folder / "dialogre/test.json.gz", "[]")
+    _gzip(folder / "locomo/locomo10.json.gz", "[]")
+    return folder

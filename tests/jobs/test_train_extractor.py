@@ -1,8 +1,5 @@
 """The fine-tuning of the extractor's language model, on a model of two layers and made-up data."""
 
-import csv
-import gzip
-import io
 import json
 import random
 from dataclasses import replace
@@ -25,9 +22,9 @@ from jobs.extractor.data import Lesson, draw, lessons, split  # noqa: E402
 from jobs.extractor.model import answer_loss, load_base, new_adapter, trained  # noqa: E402
 from jobs.train_extractor import main  # noqa: E402
 from tests.glong.models.conftest import byte_tokenizer  # noqa: E402
+from tests.jobs.conftest import PERSONA  # noqa: E402
 
 SPEC = ExtractorSpec(backend="transformers", model="tiny", window_turns=2)
-PERSONA = ("i have a dog .", "i like pizza .", "my sister loves tea .")
 
 
 @pytest.fixture(scope="module")
@@ -52,41 +49,6 @@ def tiny_llama(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny_llama")
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return folder
-
-
-def _gzip(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()))
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """A data folder with little in it."""
-    folder = tmp_path_factory.mktemp("data")
-    rows = [
-        {"tokens": f"i have {n} dogs .".split(), "head": [0], "tail": [2, 3], "label": "have_pet"}
-        for n in range(20, 320)
-    ]
-    _gzip(folder / "personaext/personaext_union.jsonl.gz", "\n".join(map(json.dumps, rows)))
-    readme = "- Licence: none stated. Its paper says\n  more.\n- Other: x\n"
-    (folder / "personaext/README.md").write_text(readme)
-    for name in ("valid", "test"):
-        turns = [
-            {"speaker": f"Speaker {i % 2 + 1}", "text": f"{text} {name}", "persona_text": text}
-            for i, text in enumerate((*PERSONA, "hello there !"))
-        ]
-        session = {"sessions": [{"session": 1, "dialog": turns}]}
-        _gzip(folder / f"msc/msc_{name}.jsonl.gz", json.dumps(session))
-    table = io.StringIO()
-    writer = csv.writer(table)
-    writer.writerow(["user 1 personas", "user 2 personas", "Best Generated Conversation"])
-    talk = "User 1: hi !\nUser 2: i have a cat .\nUser 1: i play tennis ."
-    writer.writerow(["i play tennis .", "i have a cat .", talk])
-    name = "synthetic_persona_chat/Synthetic-Persona-Chat_valid.csv.gz"
-    _gzip(folder / name, table.getvalue())
-    _gzip(folder / "dialogre/test.json.gz", "[]")
-    _gzip(folder / "locomo/locomo10.json.gz", "[]")
     return folder
 
 
