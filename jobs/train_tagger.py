@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from glong._version import __version__
-from glong.errors import GlongError
+from jobs.exits import EXIT_STATUS, check_at_least, check_folders, run_to_end
 
 __all__ = ["main"]
 
-EPILOG = """\
-exit status: 0 done or stopped by --minutes, 2 bad usage or data.
-
+EPILOG = f"""\
+{EXIT_STATUS}
 example:
   python jobs/train_tagger.py --data ../shared/data --out .scratch/tagger --minutes 75
 """
@@ -54,6 +53,10 @@ def parser() -> argparse.ArgumentParser:
         default=0.0,
         help="stop after so long, resumable (default: 0 = never)",
     )
+    p.add_argument(
+        "--summary", type=Path, metavar="FILE", help="write the scores there as JSON, last of all"
+    )
+    p.set_defaults(evaluate_only=None)
     p.add_argument("--version", action="version", version=f"glong {__version__}")
     return p
 
@@ -65,14 +68,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status.
     """
     args = parser().parse_args(argv)
-    try:
+
+    def work() -> dict[str, Any]:
+        check_folders(args)
+        check_at_least(args, _LOWEST)
         return _train(args)
-    except GlongError as error:
-        print(f"train_tagger: {error}", file=sys.stderr)
-        return 2
+
+    return run_to_end(work, args.summary)
 
 
-def _train(args: argparse.Namespace) -> int:
+_LOWEST = {
+    "epochs": 1, "teacher_epochs": 1, "composed": 0, "batch_pieces": 64, "limit": 0, "seed": 0,
+    "threads": 0, "minutes": 0,
+}  # fmt: skip
+
+
+def _train(args: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     from glong.models.tagger_weights import new_net
@@ -95,7 +106,7 @@ def _train(args: argparse.Namespace) -> int:
     settings = Settings(args.teacher_epochs, args.batch_pieces, args.seed, relations_only=True)
     teacher = Loop(new_net(len(classes)), learnt, settings, tokenizer.pad_token_id)
     if not _run(teacher, args.out / "teacher.pt", "teacher", deadline_s):
-        return 0
+        return {"finished": False}
     asked = _Asked(teacher, classes, tokenizer, args.out / "believed.pt")
     dialogues = training_dialogues(args.data, asked, n_composed=args.composed, seed=args.seed)[
         -args.limit :
@@ -111,7 +122,7 @@ def _train(args: argparse.Namespace) -> int:
         f"tagger: {len(learnt)} turns, {len(classes)} relations, {loop.n_steps} steps", flush=True
     )
     if not _run(loop, args.out / "tagger.pt", "tagger", deadline_s):
-        return 0
+        return {"finished": False}
     folder = args.out / "export"
     export(loop, classes, THRESHOLD, folder)
     scores = judge(folder, args.data)
@@ -121,7 +132,7 @@ def _train(args: argparse.Namespace) -> int:
     write_card(folder, args.data, loop, dialogues, scores, options)
     write_json(scores, args.out / "scores.json")
     print(f"tagger: written to {folder}")
-    return 0
+    return {"finished": True, "sets": scores}
 
 
 def _tokenizer() -> Any:

@@ -178,8 +178,7 @@ def evaluation_utterances(data: Path) -> frozenset[str]:
         texts += [text for turns, _ in triple_blocks(path) for text in turns]
     texts += _dialogre_turns(data, "test")
     texts += _locomo_turns(data)
-    # A greeting of three words is nobody's test.
-    return frozenset(form for form in map(normal_form, texts) if form.count(" ") >= 3)
+    return frozenset(map(normal_form, texts)) - {""}
 
 
 def _dialogre_turns(data: Path, split: str) -> list[str]:

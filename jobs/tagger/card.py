@@ -87,7 +87,7 @@ def write_card(
         " word embeddings, which MiniLM's package has.",
         "",
         "Made by `python jobs/train_tagger.py --data DATA --out OUT"
-        + "".join(f" --{name} {value}" for name, value in options.items())
+        + "".join(f" --{name.replace('_', '-')} {value}" for name, value in options.items())
         + f"`: {loop.step} steps, last 50 losses {_mean(loop.losses[-50:]):.3f} on average.",
         "",
         "## Data",
