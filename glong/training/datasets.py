@@ -107,7 +107,7 @@ def training_dialogues(
     found = list(persona_dialogues(data))
     found += [_labelled("msc", session, plain, said, read) for session in msc]
     found += [_labelled("synthetic", turns, {}, said, read) for turns, _ in synthetic]
-        unread = {s: facts for s, facts in plain.items() if normal_form(s) not in read}
+    unread = {s: facts for s, facts in plain.items() if normal_form(s) not in read}
     found += [_sentence(s, facts) for s, facts in unread.items()]
     pool = [(s, fact) for s, facts in unread.items() for fact in facts if len(facts) == 1]
     found += compose(sorted(pool, key=lambda one: one[0]), n_composed, random.Random(seed))

@@ -1,0 +1,50 @@
+import csv
+import gzip
+import io
+import json
+
+import pytest
+
+from glong.training.datasets import training_dialogues
+from glong.training.examples import normal_form
+
+
+def _gzip(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()))
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Training data, of which the evaluation data repeats "i like pizza" and nothing else."""
+
+    def session(*texts):
+        turns = [{"speaker": "A", "text": text, "persona_text": text} for text in texts]
+        return json.dumps({"sessions": [{"session": 1, "dialog": turns}]})
+
+    rows = [{"tokens": ["i", "like", "tea"], "head": [0], "tail": [2], "label": "like_drink"}]
+    _gzip(tmp_path / "personaext/personaext_union.jsonl.gz", "\n".join(map(json.dumps, rows)))
+    _gzip(tmp_path / "msc/msc_valid.jsonl.gz", session("I like pizza.", "I like chess."))
+    _gzip(tmp_path / "msc/msc_test.jsonl.gz", session("i like pizza"))
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(["user 1 personas", "user 2 personas", "Best Generated Conversation"])
+    writer.writerow(["I like pizza.", "I like old films.", "User 1: I like pizza."])
+    name = "synthetic_persona_chat/Synthetic-Persona-Chat_valid.csv.gz"
+    _gzip(tmp_path / name, table.getvalue())
+    _gzip(tmp_path / "dialogre/test.json.gz", "[]")
+    _gzip(tmp_path / "locomo/locomo10.json.gz", "[]")
+    return tmp_path
+
+
+def test_what_an_evaluation_reads_is_never_learnt_however_short(data):
+    found = training_dialogues(data, lambda pairs: [{} for _ in pairs], n_composed=30, seed=1)
+    assert {dialogue.source for dialogue in found} >= {"msc", "synthetic", "persona", "composed"}
+    labelled = [turn for d in found for turn in d.turns if turn.facts or turn.is_complete]
+    texts = {normal_form(turn.text) for turn in labelled}
+    assert "i like chess" in texts
+    assert "i like pizza" not in texts
+    # Composed exchanges turn a sentence round, so its object would show.
+    assert not any(
+        "pizza" in turn.text for d in found if d.source == "composed" for turn in d.turns
+    )
