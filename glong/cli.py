@@ -88,8 +88,8 @@ def _parser() -> argparse.ArgumentParser:
         help="time of the question, RFC 3339 (default: the clock's)",
     )  # fmt: skip
     retrieve.add_argument(
-        "--profile", choices=tuple(PROFILES), default="paper",
-        help="retrieval preset (default: paper)",
+        "--profile", choices=tuple(PROFILES), default="hybrid",
+        help="retrieval preset (default: hybrid)",
     )  # fmt: skip
 
     export = _command(

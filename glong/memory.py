@@ -26,14 +26,14 @@ from glong.graph import MemoryGraph
 from glong.models.load import load_models
 from glong.planning import KNOWN_COLUMNS, Planner, Rebuild, known_sessions
 from glong.prompts import EXTRACTION_PROMPT_VERSION
-from glong.retrieval import Scored, retrieve
+from glong.retrieval import MemoryIndex, Query, Scored, query_text, retrieve
 from glong.sources import native
 from glong.sources.records import Found
 from glong.store import Store, StoreMeta, Wave
 from glong.tables import failure_struct, record_failures_to
-from glong.types import Edge, Failure, Hit, Place, Retrieval, Session, Turn
+from glong.types import Failure, Hit, Place, Retrieval, Session
 
-__all__ = ["Added", "Memory", "store_meta"]
+__all__ = ["Added", "Memory", "hit_of", "store_meta"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,17 +218,21 @@ class Memory:
         dialogue_id: str,
         query: str,
         *,
+        recent: Sequence[str] = (),
         k: int = 3,
         now: datetime | None = None,
-        profile: str = "paper",
+        as_of: datetime | None = None,
+        profile: str = "hybrid",
     ) -> Retrieval:
         """The k memories that answer the query best, and a note in the store that they were used.
 
         Args:
             dialogue_id: the memory to ask.
             query: a question or message.
+            recent: the last turns before it, oldest first; what its pronouns stand for.
             k: hits at most.
             now: time of the query, aware; the clock's if not given.
+            as_of: answer as of this time, aware; with all that is known if not given.
             profile: preset of the retrieval settings.
 
         Raises:
@@ -237,15 +241,23 @@ class Memory:
         """
         if profile not in PROFILES:
             raise ConfigError(f"profile is {profile!r}; allowed: {', '.join(PROFILES)}.")
-        if now is not None and now.tzinfo is None:
-            raise ConfigError(f"now is {now}, without a zone; give an aware time (tzinfo=UTC).")
+        for name, time in (("now", now), ("as_of", as_of)):
+            if time is not None and time.tzinfo is None:
+                raise ConfigError(f"{name} is {time}, without a zone; give an aware time (UTC).")
         version = self.store.version
-        graph = self.graph(dialogue_id, version=version)
+        index = MemoryIndex.of(self.graph(dialogue_id, version=version))
         at = now or datetime.now(UTC)
-        vector = self.models.encoder.encode([query])[0]
-        scored = retrieve(graph, vector, PROFILES[profile].at_k(k), at.timestamp())
-        hits = tuple(_hit(graph, item) for item in scored)
-        self.store.touch(self.tenant, dialogue_id, [hit.edge.edge_id for hit in hits], at)
+        asked = Query(
+            text=query,
+            vector=self.models.encoder.encode([query_text(query, tuple(recent))])[0],
+            now_s=at.timestamp(),
+            recent=tuple(recent),
+            as_of_s=as_of.timestamp() if as_of else None,
+        )
+        scored = retrieve(index, asked, PROFILES[profile].at_k(k))
+        hits = tuple(hit_of(index.graph, item) for item in scored)
+        used = dict.fromkeys(edge.edge_id for hit in hits for edge in hit.edges)
+        self.store.touch(self.tenant, dialogue_id, list(used), at)
         return Retrieval(hits, version)
 
 
@@ -264,7 +276,8 @@ def _by_status(built: pa.Table) -> dict[str, int]:
     return {entry["values"]: entry["counts"] for entry in counts}
 
 
-def _hit(graph: MemoryGraph, scored: Scored) -> Hit:
-    edge: Edge = graph.edge(scored.edge)
-    turn: Turn = graph.turn(int(graph.edge_turn[scored.edge]))
-    return Hit(edge, turn, scored.score, scored.parts)
+def hit_of(graph: MemoryGraph, scored: Scored) -> Hit:
+    """A hit by number as a record."""
+    edges = tuple(graph.edge(edge) for edge in scored.edges)
+    session_id = graph.turn_session_ids[scored.turn]
+    return Hit(graph.turn(scored.turn), session_id, edges, scored.score, dict(scored.parts))

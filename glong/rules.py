@@ -12,7 +12,7 @@ from glong.relations import denial_of, relations
 from glong.types import Extraction, Session, Triplet, Turn
 from glong.words import Words, lemma, split_words, word_list
 
-__all__ = ["RuleExtractor", "says_something", "stated_relation", "subject_words"]
+__all__ = ["RULES", "RuleExtractor", "says_something", "stated_relation", "subject_words"]
 
 RULES = "rules-1"
 """Version of the patterns: the fingerprint."""

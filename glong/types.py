@@ -4,6 +4,7 @@ Knows nothing of Arrow, models, Ray or HTTP. Times are aware ``datetime`` object
 ``None`` where the data has none. Indices of turns count from 0 within their session.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -215,31 +216,41 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One retrieved memory: an edge with its source turn and the parts of its score.
+    """One retrieved memory: a turn with its triplets, or a triplet with its source turn.
 
-    ``parts`` maps a part's name (``similarity``, ``weight``, ``recency``) to its unweighted value;
-    ``score`` is their combination.
+    Attributes:
+        turn: what was said, by whom and when.
+        session_id: the turn's session.
+        edges: the triplets that count, best first; none where only the turn was found.
+        score: the combination of the parts.
+        parts: name of each part of the score -> its value before its factor.
     """
 
-    edge: Edge
     turn: Turn
+    session_id: str
+    edges: tuple[Edge, ...]
     score: float
-    parts: dict[str, float] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def edge(self) -> Edge | None:
+        """The best triplet, if any."""
+        return self.edges[0] if self.edges else None
 
     @property
     def subject(self) -> str:
-        """Display name of the subject."""
-        return self.edge.subject
+        """Display name of the best triplet's subject; of the speaker where there is none."""
+        return self.edges[0].subject if self.edges else self.turn.speaker
 
     @property
     def relation(self) -> str:
-        """Relation of the edge."""
-        return self.edge.relation
+        """Relation of the best triplet; ``said`` where there is none."""
+        return self.edges[0].relation if self.edges else "said"
 
     @property
     def object(self) -> str:
-        """Display name of the object."""
-        return self.edge.object
+        """Display name of the best triplet's object; the turn's text where there is none."""
+        return self.edges[0].object if self.edges else self.turn.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from glong.ids import text_hash
 from glong.models.extras import extra
 from glong.models.sentence import minilm_folder, tokenizer_hash
 from glong.models.shipped import MANIFEST, folder_of, is_shipped, verify
-from glong.models.tagger_text import Found, Passage, pair_of, passages, triplet_of
+from glong.models.tagger_text import Found, Passage, pair_of, passages, triplets_of
+from glong.rules import RULES
 from glong.types import Extraction, Session, Triplet, Usage
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["TaggerExtractor", "tagger_fingerprint", "tagger_folder"]
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-DECODING = "tagger-1"
+DECODING = "tagger-2"
 """Version of how turns are cut and spans become triplets: a part of the fingerprint."""
 _BATCH_PIECES = 4096
 
@@ -95,7 +96,7 @@ class TaggerExtractor:
         for one in read:
             triplets: list[Triplet] = []
             for passage, facts in zip(one, found[at : at + len(one)], strict=True):
-                triplets += [t for fact in facts if (t := triplet_of(fact, passage))]
+                triplets += triplets_of(facts, passage, self._most)
             usage = Usage(sum(n_pieces[at : at + len(one)]), 0)
             results.append(Extraction(tuple(dict.fromkeys(triplets)), (), usage, len(one)))
             at += len(one)
@@ -136,7 +137,8 @@ class TaggerExtractor:
             subjects, triggers = (_pointed(logits) for logits in (said.subject, said.trigger))
         for k, (row, first, last) in enumerate(spans):
             name = self._classes[relations[k]]
-            fact = Found((first, last), name, denied[k], subjects[k], triggers[k])
+            chance = float(chances[row, first, last - first])
+            fact = Found((first, last), name, denied[k], subjects[k], triggers[k], chance)
             found[row].append(fact)
         return [sorted(facts, key=lambda fact: fact.object) for facts in found]
 
@@ -214,7 +216,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def tagger_fingerprint(spec: ExtractorSpec) -> str:
-    """Identity of weights (by the manifest), tokeniser, decoding and bounds; loads nothing big.
+    """Identity of weights (by the manifest), tokeniser, decoding, patterns and bounds.
 
     Raises:
         ConfigError: the package has no such model, or MiniLM's is not installed.
@@ -225,4 +227,4 @@ def tagger_fingerprint(spec: ExtractorSpec) -> str:
     manifest = (tagger_folder(spec.model) / MANIFEST).read_text(encoding="utf-8")
     tokenizer = AutoTokenizer.from_pretrained(str(minilm_folder()), local_files_only=True)
     bounds = str(spec.max_triplets_per_turn)
-    return text_hash("tagger", DECODING, manifest, tokenizer_hash(tokenizer), bounds)
+    return text_hash("tagger", DECODING, RULES, manifest, tokenizer_hash(tokenizer), bounds)

@@ -4,31 +4,14 @@ Vectorised over the frozen graph. ``now_s`` is an argument, an age below 0 count
 whose time is unknown has recency 0, and ties go to the edge that stands first in the graph.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from glong.config import RetrievalConfig
 from glong.graph import MemoryGraph
+from glong.retrieval.query import Scored
 
-__all__ = ["Scored", "anchors", "expand", "retrieve"]
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """One edge with the combined score and its parts, before their factors."""
-
-    edge: int
-    score: float
-    similarity: float
-    weight: float
-    recency: float
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """Part name -> value."""
-        return {"similarity": self.similarity, "weight": self.weight, "recency": self.recency}
+__all__ = ["anchors", "expand", "retrieve"]
 
 
 def _best(values: NDArray[np.floating], n: int) -> NDArray[np.intp]:
@@ -80,11 +63,14 @@ def retrieve(
     best = np.lexsort((edges, -score))[: config.k]
     return [
         Scored(
-            int(edges[i]),
+            int(graph.edge_turn[edges[i]]),
+            (int(edges[i]),),
             float(score[i]),
-            float(similarity[i]),
-            float(weight[i]),
-            float(recency[i]),
+            {
+                "similarity": float(similarity[i]),
+                "weight": float(weight[i]),
+                "recency": float(recency[i]),
+            },
         )
         for i in best
     ]

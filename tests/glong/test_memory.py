@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from glong.config import FAKE_MODELS, PAPER
+from glong.config import FAKE_MODELS, PROFILES
 from glong.errors import ConfigError, NotFoundError, SchemaError, SourceError, StoreNotFoundError
-from glong.memory import Added, Memory
+from glong.memory import Added, Memory, hit_of
 from glong.models.fake import FakeEncoder, FakeExtractor
 from glong.planning import Rebuild
-from glong.retrieval import retrieve
+from glong.retrieval import MemoryIndex, Query, retrieve
 from glong.sources import Reader, sample_dialogues
 from glong.store import Store
 from glong.types import Extraction, Failure, Place, Session, Triplet, Turn
@@ -200,10 +200,11 @@ def test_a_passing_cause_leaves_a_session_for_the_next_call(
 
 def test_hits_come_with_parts_source_turn_and_time(memory: Memory) -> None:
     add(memory)
-    result = memory.retrieve("d", "greyhound", k=1, now=NOW)
+    result = memory.retrieve("d", "greyhound", k=1, now=NOW, profile="paper")
     (hit,) = result.hits
     assert (hit.subject, hit.relation, hit.object) == ("Mira", "has_pet", "a greyhound")
     assert (hit.turn.speaker, hit.turn.text) == ("Mira", "I got a greyhound.")
+    assert hit.edge is not None
     assert hit.turn.time == hit.edge.created_at == datetime(2026, 1, 5, 10, tzinfo=UTC)
     assert hit.parts.keys() == {"similarity", "weight", "recency"}
     parts = hit.parts
@@ -215,29 +216,33 @@ def test_hits_come_with_parts_source_turn_and_time(memory: Memory) -> None:
 
 def test_the_time_of_a_turn_is_its_own_where_it_has_one(memory: Memory) -> None:
     add(memory)
-    hits = memory.retrieve("d", "Tom grills corn", k=2, now=NOW).hits
+    hits = memory.retrieve("d", "Tom grills corn", k=2, now=NOW, profile="paper").hits
     times = {hit.subject: hit.turn.time for hit in hits}
     assert times["Tom"] == datetime(2026, 1, 5, 9, 5, tzinfo=UTC)
 
 
-def test_retrieving_is_the_pure_function_on_the_stored_graph(memory: Memory) -> None:
+@pytest.mark.parametrize("profile", PROFILES)
+def test_retrieving_is_the_pure_function_on_the_stored_graph(memory: Memory, profile: str) -> None:
     memory.build(samples())
     graph = memory.graph("mira-and-tom")
-    vector = FakeEncoder(384).encode(["Where does Mira live?"])[0]
-    expected = retrieve(graph, vector, PAPER.at_k(4), NOW.timestamp())
-    found = memory.retrieve("mira-and-tom", "Where does Mira live?", k=4, now=NOW).hits
-    assert [hit.edge.edge_id for hit in found] == [graph.edge_ids[s.edge] for s in expected]
-    assert [hit.score for hit in found] == [s.score for s in expected]
+    query = Query(
+        text="Where does Mira live?",
+        vector=FakeEncoder(384).encode(["Where does Mira live?"])[0],
+        now_s=NOW.timestamp(),
+    )
+    expected = retrieve(MemoryIndex.of(graph), query, PROFILES[profile].at_k(4))
+    found = memory.retrieve("mira-and-tom", query.text, k=4, now=NOW, profile=profile).hits
+    assert list(found) == [hit_of(graph, scored) for scored in expected]
 
 
 def test_what_was_retrieved_is_remembered_as_accessed_then(memory: Memory) -> None:
     add(memory)
-    (hit,) = memory.retrieve("d", "greyhound", k=1, now=NOW).hits
+    (hit,) = memory.retrieve("d", "greyhound", k=1, now=NOW, profile="paper").hits
     graph = memory.graph("d")
     accessed = dict(zip(graph.edge_ids, graph.accessed_s, strict=True))
     assert accessed.pop(hit.edge.edge_id) == NOW.timestamp()
     assert list(accessed.values()) == [graph.created_s[graph.edge_ids.index(*accessed)]]
-    (again,) = memory.retrieve("d", "greyhound", k=1, now=NOW).hits
+    (again,) = memory.retrieve("d", "greyhound", k=1, now=NOW, profile="paper").hits
     assert again.parts["recency"] == 1.0
 
 

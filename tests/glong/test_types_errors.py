@@ -46,8 +46,12 @@ def test_usages_add_up() -> None:
 
 def test_a_hit_speaks_for_its_edge() -> None:
     edge = Edge("e", "Mira", "likes", "corn", 1.0, None, None, "s", 0)
-    hit = Hit(edge, Turn(0, "Mira", "I like corn."), 0.5)
+    turn = Turn(0, "Mira", "I like corn.")
+    hit = Hit(turn, "s", (edge,), 0.5)
     assert (hit.subject, hit.relation, hit.object) == ("Mira", "likes", "corn")
+    said = Hit(turn, "s", (), 0.5)
+    assert (said.subject, said.relation, said.object) == ("Mira", "said", "I like corn.")
+    assert said.edge is None
 
 
 def test_every_error_is_a_glong_error() -> None:

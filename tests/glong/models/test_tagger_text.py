@@ -7,7 +7,7 @@ from glong.models.tagger_text import (
     Found,
     pair_of,
     passages,
-    triplet_of,
+    triplets_of,
 )
 from glong.types import Session, Triplet, Turn
 
@@ -19,6 +19,12 @@ def read(*texts):
 
 def fact(target, relation="like", subject=None, trigger=None, is_denied=False):
     return Found(target, relation, is_denied, subject, trigger)
+
+
+def triplet_of(one, passage):
+    """The triplet of one fact, in a passage without plain clauses or with that one alone."""
+    found = triplets_of([one], passage, 8)
+    return found[0] if found else None
 
 
 def test_a_turn_is_read_after_the_turn_before():
@@ -49,13 +55,32 @@ def test_a_denied_relation_is_named_by_its_denial():
     denied = fact((4, 4), "like_drink", is_denied=True)
     assert triplet_of(denied, one).relation == "dislike_drink"
     open_one = fact((4, 4), "", trigger=(1, 3), is_denied=True)
-    assert triplet_of(open_one, one).relation == "not_do_like"
+    assert triplet_of(open_one, one).relation == "not_like"
 
 
 def test_the_open_class_without_a_verb_gives_nothing():
-    (one,) = read("I like tea")
-    assert triplet_of(fact((2, 2), ""), one) is None
+    (one,) = read("big tea fan")
+    assert triplet_of(fact((1, 1), ""), one) is None
     assert triplet_of(fact((2, 2), "", trigger=(0, 0)), read("!! like tea")[0]) is None
+
+
+def test_a_plain_clause_that_the_network_left_out_is_added():
+    (one,) = read("I like tea . My sister works at a bank .")
+    found = triplets_of([fact((2, 2), "like_drink")], one, 8)
+    assert [(t.subject, t.relation, t.object) for t in found] == [
+        ("I", "like_drink", "tea"),
+        ("My sister", "work_at", "bank"),
+    ]
+    assert triplets_of([fact((2, 2), "like_drink")], one, 1) == found[:1]
+
+
+def test_beside_the_clauses_only_what_is_surer_counts():
+    (one,) = read("big tea fan here")
+    unsure = Found((1, 1), "like_drink", False, None, None, chance=0.7)
+    assert triplets_of([unsure], one, 8) == []
+    _, answer = read("Do you like tea ?", "yes")
+    asked = Found((3, 3), "like_drink", False, None, None, chance=0.7)
+    assert [t.object for t in triplets_of([asked], answer, 8)] == ["tea"]
 
 
 def test_a_long_turn_is_cut_at_sentence_ends_and_every_word_is_read_once():

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from glong.config import PAPER, RetrievalConfig
 from glong.graph import MemoryGraph
-from glong.retrieval import Scored, retrieve
-from glong.retrieval.paper import anchors, expand
+from glong.retrieval import Scored
+from glong.retrieval.paper import anchors, expand, retrieve
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0
@@ -100,7 +100,7 @@ def golden(config: RetrievalConfig = PAPER) -> list[Scored]:
 
 def test_the_worked_example_gives_its_hits_in_order() -> None:
     hits = golden()
-    assert [hit.edge for hit in hits] == [2, 3, 0]
+    assert [hit.edges[0] for hit in hits] == [2, 3, 0]
     assert [hit.score for hit in hits] == pytest.approx([0.70, 0.65, 0.494292], abs=1e-5)
     assert hits[2].parts == pytest.approx(
         {"similarity": 0.7, "weight": 0.2, "recency": np.exp(-0.864)}, abs=1e-6
@@ -110,26 +110,27 @@ def test_the_worked_example_gives_its_hits_in_order() -> None:
 def test_parts_with_their_shares_give_the_score() -> None:
     for hit in golden(PAPER.at_k(5)):
         assert hit.score == pytest.approx(
-            0.5 * hit.similarity + 0.3 * hit.weight + 0.2 * hit.recency, abs=1e-6
+            0.5 * hit.parts["similarity"] + 0.3 * hit.parts["weight"] + 0.2 * hit.parts["recency"],
+            abs=1e-6,
         )
 
 
 def test_an_unknown_time_has_no_recency_and_the_future_counts_as_now() -> None:
-    recency = {hit.edge: hit.recency for hit in golden(PAPER.at_k(5))}
+    recency = {hit.edges[0]: hit.parts["recency"] for hit in golden(PAPER.at_k(5))}
     assert recency[1] == 0.0
     assert recency[3] == recency[2] == 1.0
 
 
 def test_the_coarse_step_cuts_before_weight_and_recency_count() -> None:
     hits = golden(PAPER.at_k(5))
-    assert [hit.edge for hit in hits] == [2, 3, 0, 1, 4]
-    assert [hit.edge for hit in golden(PAPER.at_k(6))] == [2, 3, 5, 0, 1, 4]
+    assert [hit.edges[0] for hit in hits] == [2, 3, 0, 1, 4]
+    assert [hit.edges[0] for hit in golden(PAPER.at_k(6))] == [2, 3, 5, 0, 1, 4]
     assert golden(RetrievalConfig(n_semantic=1)) == [hits[3]]
 
 
 def test_two_hops_reach_what_one_does_not() -> None:
     hits = golden(RetrievalConfig(hops=2))
-    assert hits[0].edge == 6
+    assert hits[0].edges[0] == 6
     assert hits[0].score == pytest.approx(0.5 * 0.99 + 0.3 + 0.2, abs=1e-6)
 
 
@@ -149,21 +150,21 @@ def test_expansion_follows_edges_both_ways_and_names_each_once() -> None:
 
 def test_parallel_edges_and_self_loops_are_candidates_of_their_own() -> None:
     loops = graph([0.9], [(0, 0, 0.5, 1.0, NOW), (0, 0, 0.5, 1.0, NOW)])
-    assert [hit.edge for hit in retrieve(loops, QUERY, PAPER, NOW)] == [0, 1]
+    assert [hit.edges[0] for hit in retrieve(loops, QUERY, PAPER, NOW)] == [0, 1]
 
 
 def test_equal_scores_go_to_the_earlier_edge() -> None:
     # e1 is nearer but lighter, so that both score 0.5: 0.25 + 0.05 + 0.2 and 0.15 + 0.15 + 0.2.
     exact = RetrievalConfig(similarity_share=0.5, weight_share=0.5, recency_share=0.0)
     pair = graph([0.9], [(0, 0, 0.25, 0.75, NOW), (0, 0, 0.75, 0.25, NOW)])
-    assert [hit.edge for hit in retrieve(pair, QUERY, exact, NOW)] == [0, 1]
+    assert [hit.edges[0] for hit in retrieve(pair, QUERY, exact, NOW)] == [0, 1]
     many = graph([0.9], [(0, 0, 0.5, 0.5, NOW)] * 9)
-    assert [hit.edge for hit in retrieve(many, QUERY, PAPER, NOW)] == [0, 1, 2]
+    assert [hit.edges[0] for hit in retrieve(many, QUERY, PAPER, NOW)] == [0, 1, 2]
 
 
 def test_fewer_edges_than_k_give_fewer_hits() -> None:
     one = graph([0.9, 0.1], [(0, 1, 0.5, 1.0, NOW)])
-    assert [hit.edge for hit in retrieve(one, QUERY, PAPER, NOW)] == [0]
+    assert [hit.edges[0] for hit in retrieve(one, QUERY, PAPER, NOW)] == [0]
 
 
 @pytest.mark.parametrize("hops", [1, 2])
@@ -202,10 +203,10 @@ def test_hits_are_at_most_k_distinct_edges_best_first_with_parts_in_range(
     memory = graph([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], edges)
     hits = retrieve(memory, QUERY, RetrievalConfig(hops=hops).at_k(k), NOW)
     assert len(hits) <= min(k, len(edges))
-    assert len({hit.edge for hit in hits}) == len(hits)
+    assert len({hit.edges[0] for hit in hits}) == len(hits)
     scores = [hit.score for hit in hits]
     assert scores == sorted(scores, reverse=True)
-    assert all(0 <= hit.recency <= 1 and 0 < hit.weight <= 1 for hit in hits)
+    assert all(0 <= hit.parts["recency"] <= 1 and 0 < hit.parts["weight"] <= 1 for hit in hits)
     more = retrieve(memory, QUERY, RetrievalConfig(hops=hops, n_semantic=20).at_k(20), NOW)
     if k <= 5:
-        assert {hit.edge for hit in hits} <= {hit.edge for hit in more}
+        assert {hit.edges[0] for hit in hits} <= {hit.edges[0] for hit in more}

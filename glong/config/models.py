@@ -1,50 +1,35 @@
-"""Frozen settings with units in their names, checked when made; presets are constants.
+"""Which models build a memory, and how they run; presets are constants.
 
 Knows nothing of the models that it names: :mod:`glong.models.load` turns a spec into an instance.
-Unknown keys, wrong types and values out of range are :class:`~glong.errors.ConfigError`, before
-any work.
 """
 
 import dataclasses
-import tomllib
 import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from glong.config.loading import from_mapping, load_toml, require
 from glong.errors import ConfigError
 
 __all__ = [
     "DECODER_MODELS",
     "FAKE_MODELS",
     "MODEL_PRESETS",
-    "PAPER",
     "PAPER_MODELS",
-    "PROFILES",
     "SMALL_MODELS",
     "EncoderSpec",
     "ExtractorSpec",
     "ModelsConfig",
-    "RetrievalConfig",
     "ScorerSpec",
-    "from_mapping",
     "load_models_config",
-    "load_toml",
 ]
 
 EXTRACTOR_BACKENDS = ("tagger", "transformers", "vllm", "openai", "rules", "fake")
 WITHOUT_MODEL = ("rules", "fake")
 SCORER_BACKENDS = ("t5", "fake")
 ENCODER_BACKENDS = ("sentence", "openai", "fake")
-
-T = TypeVar("T")
-
-
-def _require(condition: bool, name: str, value: object, allowed: str) -> None:
-    if not condition:
-        raise ConfigError(f"{name} is {value!r}; allowed: {allowed}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +81,13 @@ class ExtractorSpec:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        _require(
+        require(
             self.backend in EXTRACTOR_BACKENDS,
             "extractor.backend",
             self.backend,
             ", ".join(EXTRACTOR_BACKENDS),
         )
-        _require(
+        require(
             self.backend in WITHOUT_MODEL or bool(self.model),
             "extractor.model",
             self.model,
@@ -116,19 +101,15 @@ class ExtractorSpec:
             "max_concurrency",
             "max_model_tokens",
         ):
-            _require(
-                getattr(self, name) >= 1, f"extractor.{name}", getattr(self, name), "1 or more"
-            )
+            require(getattr(self, name) >= 1, f"extractor.{name}", getattr(self, name), "1 or more")
         for name in ("context_turns", "min_triplets"):
-            _require(
-                getattr(self, name) >= 0, f"extractor.{name}", getattr(self, name), "0 or more"
-            )
-        _require(
+            require(getattr(self, name) >= 0, f"extractor.{name}", getattr(self, name), "0 or more")
+        require(
             self.window_chars >= 200, "extractor.window_chars", self.window_chars, "200 or more"
         )
-        _require(self.max_retries >= 0, "extractor.max_retries", self.max_retries, "0 or more")
-        _require(self.timeout_s > 0, "extractor.timeout_s", self.timeout_s, "above 0 seconds")
-        _require(
+        require(self.max_retries >= 0, "extractor.max_retries", self.max_retries, "0 or more")
+        require(self.timeout_s > 0, "extractor.timeout_s", self.timeout_s, "above 0 seconds")
+        require(
             self.quantization in ("none", "nf4"),
             "extractor.quantization",
             self.quantization,
@@ -159,29 +140,29 @@ class ScorerSpec:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        _require(
+        require(
             self.backend in SCORER_BACKENDS,
             "scorer.backend",
             self.backend,
             ", ".join(SCORER_BACKENDS),
         )
-        _require(
+        require(
             self.backend == "fake" or bool(self.model), "scorer.model", self.model, "a model's name"
         )
-        _require(
+        require(
             self.max_source_tokens >= 16,
             "scorer.max_source_tokens",
             self.max_source_tokens,
             "16 or more",
         )
-        _require(
+        require(
             0 <= self.overlap_tokens < self.max_source_tokens,
             "scorer.overlap_tokens",
             self.overlap_tokens,
             f"0 to {self.max_source_tokens - 1} (below max_source_tokens)",
         )
         for name in ("max_summary_tokens", "batch_size"):
-            _require(getattr(self, name) >= 1, f"scorer.{name}", getattr(self, name), "1 or more")
+            require(getattr(self, name) >= 1, f"scorer.{name}", getattr(self, name), "1 or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,22 +194,22 @@ class EncoderSpec:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        _require(
+        require(
             self.backend in ENCODER_BACKENDS,
             "encoder.backend",
             self.backend,
             ", ".join(ENCODER_BACKENDS),
         )
-        _require(
+        require(
             self.backend == "fake" or bool(self.model),
             "encoder.model",
             self.model,
             "a model's name",
         )
         for name in ("dimension", "batch_size", "stage_batch_size"):
-            _require(getattr(self, name) >= 1, f"encoder.{name}", getattr(self, name), "1 or more")
-        _require(self.max_retries >= 0, "encoder.max_retries", self.max_retries, "0 or more")
-        _require(self.timeout_s > 0, "encoder.timeout_s", self.timeout_s, "above 0 seconds")
+            require(getattr(self, name) >= 1, f"encoder.{name}", getattr(self, name), "1 or more")
+        require(self.max_retries >= 0, "encoder.max_retries", self.max_retries, "0 or more")
+        require(self.timeout_s > 0, "encoder.timeout_s", self.timeout_s, "above 0 seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,112 +267,6 @@ FAKE_MODELS = ModelsConfig(
 MODEL_PRESETS: Mapping[str, ModelsConfig] = types.MappingProxyType(
     {config.name: config for config in (SMALL_MODELS, DECODER_MODELS, PAPER_MODELS, FAKE_MODELS)}
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievalConfig:
-    """The numbers of retrieval; defaults are the paper's (METHOD section 2).
-
-    Attributes:
-        n_anchors: entities nearest to the query.
-        hops: edges from an anchor to a candidate, 1 or 2.
-        n_semantic: candidates kept by the coarse step.
-        k: hits.
-        similarity_share: factor of the cosine with the query.
-        weight_share: factor of the stored weight.
-        recency_share: factor of the recency.
-        decay_per_s: lambda of the recency, per second.
-    """
-
-    n_anchors: int = 5
-    hops: int = 1
-    n_semantic: int = 5
-    k: int = 3
-    similarity_share: float = 0.5
-    weight_share: float = 0.3
-    recency_share: float = 0.2
-    decay_per_s: float = 1e-7
-
-    def __post_init__(self) -> None:
-        """Check every value."""
-        for name in ("n_anchors", "n_semantic", "k"):
-            _require(
-                getattr(self, name) >= 1, f"retrieval.{name}", getattr(self, name), "1 or more"
-            )
-        _require(self.hops in (1, 2), "retrieval.hops", self.hops, "1, 2")
-        for name in ("similarity_share", "weight_share", "recency_share", "decay_per_s"):
-            _require(
-                getattr(self, name) >= 0, f"retrieval.{name}", getattr(self, name), "0 or more"
-            )
-
-    def at_k(self, k: int) -> "RetrievalConfig":
-        """The same settings with another number of hits; the coarse step keeps at least as many."""
-        return replace(self, k=k, n_semantic=max(self.n_semantic, k))
-
-
-PAPER = RetrievalConfig()
-PROFILES: Mapping[str, RetrievalConfig] = types.MappingProxyType({"paper": PAPER})
-
-
-def from_mapping(kind: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Build a settings dataclass from plain values, strictly.
-
-    Args:
-        kind: a dataclass of this module.
-        values: keys and values as TOML or JSON give them; nested tables for nested dataclasses.
-        where: what to name in an error, such as ``models.toml [extractor]``.
-
-    Raises:
-        ConfigError: an unknown key, a wrong type, a missing key, or a value out of range.
-    """
-    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    hints = typing.get_type_hints(kind)
-    unknown = sorted(set(values) - set(fields))
-    if unknown:
-        raise ConfigError(
-            f"{where}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(fields))}."
-        )
-    made: dict[str, Any] = {}
-    for name, value in values.items():
-        hint = hints[name]
-        if dataclasses.is_dataclass(hint):
-            if not isinstance(value, Mapping):
-                raise ConfigError(f"{where}: {name} is {value!r}; allowed: a table of settings.")
-            made[name] = from_mapping(typing.cast(type[Any], hint), value, f"{where} [{name}]")
-        else:
-            made[name] = _checked_type(value, hint, f"{where}: {name}")
-    missing = [
-        name
-        for name, f in fields.items()
-        if name not in made
-        and f.default is dataclasses.MISSING
-        and f.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise ConfigError(f"{where}: {missing[0]!r} is missing; add it.")
-    return kind(**made)
-
-
-def _checked_type(value: Any, hint: type[Any], where: str) -> Any:
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not hint:
-        raise ConfigError(f"{where} is {value!r}; allowed: a value of type {hint.__name__}.")
-    return value
-
-
-def load_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file.
-
-    Raises:
-        ConfigError: it cannot be read or is not TOML.
-    """
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}.") from error
 
 
 def load_models_config(name: str, overrides: Mapping[str, str] | None = None) -> ModelsConfig:
