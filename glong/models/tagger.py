@@ -16,7 +16,14 @@ from glong.ids import text_hash
 from glong.models.extras import extra
 from glong.models.sentence import minilm_folder, tokenizer_hash
 from glong.models.shipped import MANIFEST, folder_of, is_shipped, verify
-from glong.models.tagger_text import Found, Passage, pair_of, passages, triplets_of
+from glong.models.tagger_text import (
+    Found,
+    Passage,
+    may_state,
+    pair_of,
+    passages,
+    triplets_of,
+)
 from glong.rules import RULES
 from glong.types import Extraction, Session, Triplet, Usage
 
@@ -88,8 +95,8 @@ class TaggerExtractor:
         return self._fingerprint
 
     def extract(self, sessions: Sequence[Session]) -> list[Extraction]:
-        """Extract the facts of each session; a turn without any gives none."""
-        read = [list(passages(session)) for session in sessions]
+        """Extract the facts of each session; a turn about nobody is not read and gives none."""
+        read = [list(filter(may_state, passages(session))) for session in sessions]
         every = [passage for one in read for passage in one]
         found, n_pieces = self._find(every)
         results, at = [], 0

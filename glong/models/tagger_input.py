@@ -16,6 +16,8 @@ __all__ = ["Pieces", "as_pieces", "pad"]
 
 _PIECES_PER_WORD = 6
 """A longer word (an address, a line of code) is cut there."""
+_MOST_PIECES = 512
+"""Of one pass: MiniLM has as many places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,14 @@ def as_pieces(tokenizer: "PreTrainedTokenizerBase", pairs: Sequence[WordPair]) -
     found = []
     for pair in pairs:
         ids, first, last = [begin], [], []
-        for number, word in enumerate((*pair.before, *pair.turn)):
+        read = (*pair.before, *pair.turn)
+        # Words of many pieces, such as rules of "=" or addresses, must not push others out.
+        most = min(_PIECES_PER_WORD, (_MOST_PIECES - 3) // max(1, len(read)))
+        for number, word in enumerate(read):
             if number == pair.n_before:
                 ids.append(end)
             first.append(len(ids))
-            ids += known[word][:_PIECES_PER_WORD] or unknown
+            ids += known[word][:most] or unknown
             last.append(len(ids) - 1)
         n_before = first[pair.n_before] if pair.turn else len(ids)
         found.append(Pieces([*ids, end], n_before, first, last))

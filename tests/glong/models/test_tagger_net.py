@@ -44,6 +44,13 @@ def test_pieces_say_where_words_begin_and_end():
     assert (lone.first, lone.n_before) == ([2], 2)
 
 
+def test_many_long_words_leave_room_for_every_word():
+    (one,) = as_pieces(Tokens(), [WordPair(("=" * 40,) * 32, ("~" * 40,) * 96)])
+    assert len(one.ids) <= 512
+    assert len(one.first) == 128
+    assert all(first <= last for first, last in zip(one.first, one.last, strict=True))
+
+
 def test_shapes_and_a_result_that_does_not_depend_on_batch_mates(net):
     pieces = as_pieces(Tokens(), PAIRS)
     batch = pad(pieces, 0)

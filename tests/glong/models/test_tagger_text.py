@@ -5,6 +5,7 @@ from glong.models.tagger_text import (
     CONTEXT_WORDS,
     TURN_WORDS,
     Found,
+    may_state,
     pair_of,
     passages,
     triplets_of,
@@ -81,6 +82,14 @@ def test_beside_the_clauses_only_what_is_surer_counts():
     _, answer = read("Do you like tea ?", "yes")
     asked = Found((3, 3), "like_drink", False, None, None, chance=0.7)
     assert [t.object for t in triplets_of([asked], answer, 8)] == ["tea"]
+
+
+def test_a_passage_about_nobody_is_not_read():
+    advice = "1. Choose a quiet place . 2. Use good light . 3. Take many short breaks every hour ."
+    assert not may_state(read(advice)[0])
+    assert may_state(read(advice + " my sister says so")[0])
+    assert may_state(read("Anna lives in Oslo")[0])
+    assert may_state(read("Which food ?", "pizza")[1])
 
 
 def test_a_long_turn_is_cut_at_sentence_ends_and_every_word_is_read_once():
