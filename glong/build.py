@@ -19,6 +19,7 @@ from glong import ids
 from glong.entities import Names, normalise, resolve_triplets
 from glong.errors import ModelError
 from glong.protocols import Encoder, Extractor, Scorer
+from glong.store.leaving_out import BY_HAND
 from glong.tables import (
     EXTRACTED,
     WEIGHED,
@@ -35,7 +36,7 @@ from glong.tables import (
 )
 from glong.types import Extraction, Failure, Session, Triplet, Vectors
 from glong.weighting import normalise as normalise_scores
-from glong.weighting import triplet_text
+from glong.weighting import triplet_text, turn_text
 
 __all__ = [
     "BUILT",
@@ -47,6 +48,7 @@ __all__ = [
     "embed_rows",
     "extract_rows",
     "prepare",
+    "stated_rows",
     "weigh_rows",
 ]
 
@@ -235,7 +237,7 @@ def _draft(session: Session, triplets: Sequence[Triplet], identity: dict[str, An
         "created_at": created,
         "accessed_at": created,
     }
-    texts = [f"{turn.speaker}: {turn.text}" for turn in session.turns]
+    texts = [turn_text(turn.speaker, turn.text) for turn in session.turns]
     texts += entities["name"]
     texts += [triplet_text(t) for t in triplets]
     max_score = float(scores.max()) if len(scores) else None
@@ -274,3 +276,23 @@ def build_rows(tenant: str, sessions: Sequence[Session], models: Models) -> pa.T
     """All four steps in one process: sessions -> built rows, same order."""
     rows = extract_rows(prepare(tenant, sessions), models.extractor)
     return embed_rows(weigh_rows(rows, models.scorer), models.encoder)
+
+
+def stated_rows(
+    tenant: str, session: Session, triplets: Sequence[Triplet], encoder: Encoder
+) -> pa.Table:
+    """A session of facts that a person stated, one a turn -> built rows; each has the weight 1."""
+    n = len(triplets)
+    columns: dict[str, list[Any]] = {
+        "triplets": [triplet_structs(triplets)],
+        "failures": [[]],
+        "extractor": [BY_HAND],
+        "status": [BUILT],
+        "n_triplets": [n],
+        "tokens_in": [0],
+        "tokens_out": [0],
+        "n_windows": [0],
+        "scores": [[1.0] * n],
+        "scorer": [BY_HAND],
+    }
+    return embed_rows(with_columns(prepare(tenant, [session]), WEIGHED, columns), encoder)

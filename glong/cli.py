@@ -5,28 +5,38 @@ status: 0 done, 1 something failed or is not healthy, 2 bad usage or configurati
 """
 
 import argparse
+import importlib.util
 import json
+import os
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from datetime import datetime
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from glong._version import __version__
 from glong.config import PROFILES, load_models_config
+from glong.drawing.wording import history_text, hits_text
 from glong.errors import ConfigError, GlongError, NotFoundError, SchemaError, SourceError
 from glong.planning import Rebuild
 from glong.sources import FORMATS, Reader, expand_inputs, sample_dialogues
 from glong.types import Failure, Hit, Session
 
+if TYPE_CHECKING:
+    from glong.graph import MemoryGraph
+
 __all__ = ["main"]
 
 DONE, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+PICTURES = (".html", ".htm", ".png")
+MAX_EDGES, MAX_EDGES_AROUND = 500, 60
+"""Facts drawn of a whole memory, and around a question or an entity, if nothing is said."""
 DEMO_QUESTIONS = ("What does Mira like to grill?", "Which pet does Mira have?")
 Handler = Callable[[argparse.Namespace], int]
 
@@ -82,14 +92,39 @@ def _parser() -> argparse.ArgumentParser:
     _add_store(retrieve)
     retrieve.add_argument("--dialogue", required=True, metavar="ID", help="the dialogue to ask")
     retrieve.add_argument("query", help="a question or message")
-    retrieve.add_argument("--k", type=int, default=3, help="hits at most (default: 3)")
-    retrieve.add_argument(
-        "--now", type=_time, metavar="TIME",
-        help="time of the question, RFC 3339 (default: the clock's)",
+    _add_question(retrieve)
+
+    respond = _command(commands, "respond", _respond, "answer a message with what is remembered")
+    _add_store(respond)
+    respond.add_argument("--dialogue", required=True, metavar="ID", help="the dialogue to ask")
+    respond.add_argument("message", help="what the user says now")
+    _add_question(respond, as_of=False)
+
+    graph = _command(commands, "graph", _graph, "draw a memory, or what is around a question")
+    _add_store(graph)
+    graph.add_argument("--dialogue", required=True, metavar="ID", help="the dialogue to draw")
+    graph.add_argument(
+        "--out", required=True, metavar="FILE",
+        help="picture to write: .html (opens without a network) or .png",
     )  # fmt: skip
-    retrieve.add_argument(
-        "--profile", choices=tuple(PROFILES), default="hybrid",
-        help="retrieval preset (default: hybrid)",
+    around = graph.add_mutually_exclusive_group()
+    around.add_argument("--query", metavar="TEXT", help="draw what is around this question's hits")
+    around.add_argument("--entity", metavar="NAME", help="draw what is around this entity")
+    graph.add_argument(
+        "--max-edges", type=int, metavar="N",
+        help=f"facts at most, the heaviest (default: {MAX_EDGES}, around something"
+        f" {MAX_EDGES_AROUND})",
+    )  # fmt: skip
+    _add_question(graph)
+
+    history = _command(commands, "history", _history, "every fact of an entity, in order of time")
+    history.add_argument("--store", required=True, metavar="URI", help="the memory store")
+    history.add_argument("--tenant", default="default", help="whose memories (default: default)")
+    history.add_argument("--dialogue", required=True, metavar="ID", help="the dialogue to ask")
+    history.add_argument("entity", help="a name, another spelling of it, or an id")
+    history.add_argument(
+        "--relation", metavar="NAME",
+        help="only facts of this relation, and its denials, such as live_in (default: all)",
     )  # fmt: skip
 
     export = _command(
@@ -101,6 +136,32 @@ def _parser() -> argparse.ArgumentParser:
         "--out", required=True, metavar="DIR", help="folder for one TABLE.jsonl a table"
     )
     export.add_argument("--vectors", action="store_true", help="with vectors (default: without)")
+
+    forget = _command(commands, "forget", _forget, "forget a dialogue or a part of it, for good")
+    forget.add_argument("--store", required=True, metavar="URI", help="the memory store")
+    forget.add_argument("--tenant", default="default", help="whose memories (default: default)")
+    forget.add_argument("--dialogue", required=True, metavar="ID", help="all of it, or a part:")
+    forget.add_argument("--session", metavar="ID", help="one of its sessions")
+    forget.add_argument("--turn", type=int, metavar="N", help="a turn of --session, from 0")
+    forget.add_argument("--edge", metavar="ID", help="an edge")
+    forget.add_argument("--entity", metavar="NAME", help="an entity, by id, name or alias")
+    forget.add_argument(
+        "--turns", action="store_true",
+        help="with --entity: also every turn that it speaks or is named in (to remove a person)",
+    )  # fmt: skip
+    forget.add_argument(
+        "--purge", action="store_true",
+        help="also remove it from the disk, old versions and indexes included; waits for writers",
+    )  # fmt: skip
+
+    serve = _command(commands, "serve", _serve, "run the service on this machine (serve run)")
+    serve.add_argument("--store", required=True, metavar="URI", help="the memory store")
+    _add_models(serve)
+    serve.add_argument(
+        "--keys-file", metavar="FILE",
+        help="TOML file of hashed keys; make one with `python -m serve.auth TENANT`"
+        " (default: none, only this machine is answered)",
+    )  # fmt: skip
 
     doctor = _command(commands, "doctor", _doctor, "what is installed, what loads, how fast it is")
     _add_models(doctor)
@@ -129,6 +190,34 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
         "--models", default="small", metavar="NAME",
         help="preset small, small-decoder, paper or fake, or a TOML file (default: small)",
     )  # fmt: skip
+
+
+def _add_question(parser: argparse.ArgumentParser, *, as_of: bool = True) -> None:
+    """How a question is asked, whatever is done with its hits."""
+    parser.add_argument("--k", type=int, default=3, help="hits at most (default: 3)")
+    parser.add_argument(
+        "--recent", action="append", default=[], metavar="TEXT",
+        help="a turn before the question, oldest first, for its pronouns; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--now", type=_time, metavar="TIME",
+        help="time of the question, RFC 3339 (default: the clock's)",
+    )  # fmt: skip
+    if as_of:
+        parser.add_argument(
+            "--as-of", type=_time, metavar="TIME",
+            help="answer with what was known and held then, RFC 3339 (default: all that is known)",
+        )  # fmt: skip
+    parser.add_argument(
+        "--profile", choices=tuple(PROFILES), default="hybrid",
+        help="retrieval preset (default: hybrid)",
+    )  # fmt: skip
+
+
+def _asked(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of ``_add_question`` as arguments of ``Memory.retrieve``."""
+    names = ("k", "recent", "now", "as_of", "profile")
+    return {name: getattr(args, name) for name in names if hasattr(args, name)}
 
 
 def _time(text: str) -> datetime:
@@ -193,25 +282,83 @@ def _retrieve(args: argparse.Namespace) -> int:
     from glong.memory import Memory
 
     with Memory.open(args.store, tenant=args.tenant, models=args.models, create=False) as memory:
-        result = memory.retrieve(
-            args.dialogue, args.query, k=args.k, now=args.now, profile=args.profile
-        )
-    _show(args, asdict(result), _hits_text(result.hits))
+        result = memory.retrieve(args.dialogue, args.query, **_asked(args))
+    _show(args, asdict(result), hits_text(result.hits))
     return DONE
 
 
-def _hits_text(hits: Sequence[Hit]) -> str:
-    if not hits:
-        return "No memory answers this."
-    lines = []
-    for rank, hit in enumerate(hits, 1):
-        parts = ", ".join(f"{name} {value:.2f}" for name, value in hit.parts.items())
-        when = f"{hit.turn.time:%Y-%m-%d %H:%M}" if hit.turn.time else "no time"
-        lines.append(
-            f"{rank}. {hit.subject} -{hit.relation}-> {hit.object}  [{hit.score:.2f}: {parts}]"
+def _graph(args: argparse.Namespace) -> int:
+    from glong.drawing import arrange, caption, picture_of, save_png, to_html
+    from glong.validity import entity_index, intervals
+
+    out = Path(args.out)
+    if out.suffix.lower() not in PICTURES:
+        raise ConfigError(f"--out is {args.out!r}; allowed: a file ending in .html or .png.")
+    if args.max_edges is not None and args.max_edges < 1:
+        raise ConfigError(f"--max-edges is {args.max_edges}; allowed: 1 or more.")
+    graph, hits = _graph_and_hits(args)
+    around = args.query or args.entity or ""
+    drawing = arrange(
+        picture_of(
+            graph,
+            intervals(graph),
+            f"{args.dialogue}: {around}" if around else args.dialogue,
+            max_links=args.max_edges or (MAX_EDGES_AROUND if around else MAX_EDGES),
+            hits=hits,
+            entity=entity_index(graph, args.entity) if args.entity else None,
         )
-        lines.append(f"   {hit.turn.speaker}, {when}: {hit.turn.text}")
-    return "\n".join(lines)
+    )
+    try:
+        if out.suffix.lower() == ".png":
+            save_png(drawing, out)
+        else:
+            out.write_text(to_html(drawing), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--out is {args.out!r} and cannot be written: {error}.") from error
+    _show(args, {"out": args.out} | asdict(drawing.picture), f"{out}: {caption(drawing)}")
+    return DONE
+
+
+def _graph_and_hits(args: argparse.Namespace) -> "tuple[MemoryGraph, tuple[Hit, ...]]":
+    """One dialogue's graph; models are loaded only where there is a query."""
+    from glong.store import Store
+
+    if not args.query:
+        return Store.open(args.store).read_graph(args.tenant, args.dialogue), ()
+    from glong.memory import Memory
+
+    with Memory.open(args.store, tenant=args.tenant, models=args.models, create=False) as memory:
+        result = memory.retrieve(args.dialogue, args.query, touch=False, **_asked(args))
+        return memory.graph(args.dialogue, version=result.store_version), result.hits
+
+
+def _history(args: argparse.Namespace) -> int:
+    from glong.store import Store
+    from glong.validity import history, intervals
+
+    graph = Store.open(args.store).read_graph(args.tenant, args.dialogue)
+    facts = history(graph, intervals(graph), args.entity, args.relation)
+    _show(args, [asdict(fact) for fact in facts], history_text(facts))
+    return DONE
+
+
+def _respond(args: argparse.Namespace) -> int:
+    from glong.memory import Memory
+
+    with Memory.open(args.store, tenant=args.tenant, models=args.models, create=False) as memory:
+        response = memory.respond(args.dialogue, args.message, **_asked(args))
+    _show(args, asdict(response), f"{response.text}\n\n{hits_text(response.memories)}")
+    return DONE
+
+
+def _serve(args: argparse.Namespace) -> int:
+    """Ray Serve in a process of its own, until it ends; this library knows neither."""
+    settings = {"GLONG_STORE": args.store, "GLONG_MODELS": args.models}
+    settings |= {"GLONG_KEYS_FILE": args.keys_file} if args.keys_file else {}
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigError('Ray is not installed. Install it with: pip install "glong[serve]"')
+    command = [sys.executable, "-m", "ray.serve.scripts", "run", "serve.app:app"]
+    return subprocess.call(command, env={**os.environ, **settings})
 
 
 def _export(args: argparse.Namespace) -> int:
@@ -223,6 +370,21 @@ def _export(args: argparse.Namespace) -> int:
     except OSError as error:
         raise ConfigError(f"--out is {args.out!r} and cannot be written: {error}.") from error
     _show(args, rows, "\n".join(f"{name}.jsonl: {n} rows" for name, n in rows.items()))
+    return DONE
+
+
+def _forget(args: argparse.Namespace) -> int:
+    from glong.store import Store, Target
+
+    store = Store.open(args.store)
+    target = Target(args.dialogue, args.session, args.turn, args.edge, args.entity, args.turns)
+    receipt = store.forget(args.tenant, target, datetime.now(UTC))
+    if args.purge:
+        store.purge(datetime.now(UTC))
+        receipt = replace(receipt, purge_due=False)
+    rows = ", ".join(f"{n} {table}" for table, n in receipt.rows.items() if n) or "no rows"
+    due = "; still on the disk until a purge (--purge)" if receipt.purge_due else ""
+    _show(args, asdict(receipt), f"forgotten ({receipt.scope}): {rows}{due}")
     return DONE
 
 
@@ -268,7 +430,7 @@ def _demo(args: argparse.Namespace) -> int:
             seconds = time.monotonic() - began_s
             first = sessions[0].dialogue_id
             found = {q: memory.retrieve(first, q) for q in DEMO_QUESTIONS}
-    answers = "\n\n".join(f"? {q}\n{_hits_text(result.hits)}" for q, result in found.items())
+    answers = "\n\n".join(f"? {q}\n{hits_text(result.hits)}" for q, result in found.items())
     document = {
         "built": asdict(added),
         "seconds": seconds,

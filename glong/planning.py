@@ -2,11 +2,12 @@
 
 A session is pending if the manifest does not name it, or names it with other content. What was
 made with other models (*stale*) or could not be read (*failed*) is built again only when asked.
-Of two sessions with one id in one run only the first is looked at; other content is a conflict.
+What was forgotten is left out before anything looks at it, unless it is to be restored. Of two
+sessions with one id in one run only the first is looked at; other content is a conflict.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -14,6 +15,8 @@ import pyarrow as pa
 
 from glong import ids
 from glong.build import FAILED, Fingerprints
+from glong.store.forgotten import Forgotten
+from glong.store.leaving_out import is_by_hand
 from glong.types import Failure, Session
 
 __all__ = ["KNOWN_COLUMNS", "Known", "Planner", "Rebuild", "conflicting_session", "known_sessions"]
@@ -61,6 +64,14 @@ def conflicting_session(dialogue_id: str, session_id: str) -> Failure:
     return Failure(stage="read", kind="conflicting_session", message=message)
 
 
+def _reserved(session: Session) -> Failure:
+    message = (
+        f"session_id is {session.session_id!r}, which is reserved for facts stated by hand; give"
+        " the session another id."
+    )
+    return Failure(stage="read", kind="reserved_session_id", message=message)
+
+
 @dataclass(slots=True)
 class Planner:
     """Decides session by session, and counts what it decided.
@@ -68,17 +79,20 @@ class Planner:
     Attributes:
         tenant: whose sessions these are.
         known: the manifest, from :func:`known_sessions`.
-        forgotten: keys of dialogues and sessions that were forgotten and stay so.
+        forgotten: what was forgotten and stays so.
         rebuild: which known sessions are built again.
+        restore: build what was forgotten all the same.
         counts: ``seen``, ``pending``, ``skipped``, ``stale`` (of the skipped), ``forgotten``,
-            ``duplicates`` and ``conflicts`` (of an id that came before).
+            ``duplicates`` and ``conflicts`` (of an id that came before); ``forgotten_turns`` of the
+            pending.
         contents: session key -> content hash of every session screened so far.
     """
 
     tenant: str
     known: Mapping[str, Known]
-    forgotten: Collection[str] = frozenset()
+    forgotten: Forgotten = field(default_factory=Forgotten)
     rebuild: Rebuild = Rebuild.NONE
+    restore: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     contents: dict[str, str] = field(default_factory=dict)
 
@@ -86,11 +100,13 @@ class Planner:
         """What goes on of an input item: a session to build, a failure, or nothing."""
         if isinstance(item, Failure):
             return item
+        if is_by_hand(item.session_id):
+            return _reserved(item)
         key = ids.session_key(self.tenant, item.dialogue_id, item.session_id)
         content = ids.content_hash(item)
         if key not in self.contents:
             self.contents[key] = content
-            return item if self.wants(item) else None
+            return self._plan(item)
         self.counts["seen"] += 1
         if self.contents[key] == content:
             self.counts["duplicates"] += 1
@@ -100,16 +116,22 @@ class Planner:
 
     def wants(self, session: Session) -> bool:
         """Whether this session is to be built now."""
-        decision = self._decide(session)
+        return self._plan(session) is not None
+
+    def _plan(self, session: Session) -> Session | None:
+        """The session as it is to be built now, without what was forgotten of it, or nothing."""
+        left = session if self.restore else self.forgotten.strip(self.tenant, session)
+        decision = "forgotten" if left is None else self._decide(left)
         self.counts["seen"] += 1
         self.counts[decision] += 1
-        return decision == "pending"
+        if left is None or decision != "pending":
+            return None
+        if n_left_out := len(session.turns) - len(left.turns):
+            self.counts["forgotten_turns"] += n_left_out
+        return left
 
     def _decide(self, session: Session) -> str:
         key = ids.session_key(self.tenant, session.dialogue_id, session.session_id)
-        dialogue = ids.dialogue_key(self.tenant, session.dialogue_id)
-        if key in self.forgotten or dialogue in self.forgotten:
-            return "forgotten"
         known = self.known.get(key)
         if known is None or known.content_hash != ids.content_hash(session):
             return "pending"
@@ -121,4 +143,13 @@ class Planner:
         }[self.rebuild]
         if known.stale and not again:
             self.counts["stale"] += 1
-        return "pending" if again else "skipped"
+        return "pending" if again or self._is_to_restore(session) else "skipped"
+
+    def _is_to_restore(self, session: Session) -> bool:
+        """Whether something may have been forgotten of it since it was restored last."""
+        if not self.restore:
+            return False
+        dialogue = ids.dialogue_key(self.tenant, session.dialogue_id)
+        key = ids.session_key(self.tenant, session.dialogue_id, session.session_id)
+        marks = self.forgotten.of(dialogue, key)
+        return marks is not None and marks.restored < self.forgotten.latest

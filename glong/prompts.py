@@ -1,4 +1,4 @@
-"""Every prompt text for extraction, a constant with a version, for training and inference alike.
+"""Every prompt text, a constant with a version; extraction's for training and inference alike.
 
 The system message is the same for every call, so that an engine with a prefix cache reads it once;
 what changes comes last. Turns are numbered from 1 within a call. Knows nothing of windows, answers
@@ -13,6 +13,12 @@ __all__ = [
     "EXAMPLE_OBJECTS",
     "EXTRACTION_PROMPT_VERSION",
     "EXTRACTION_SYSTEM",
+    "MEMORY_HEADER",
+    "NO_MEMORIES",
+    "RECENT_HEADER",
+    "RESPONSE_PROMPT_VERSION",
+    "RESPONSE_REQUEST",
+    "RESPONSE_SYSTEM",
     "clean",
     "extraction_messages",
     "turn_line",
@@ -66,3 +72,19 @@ def extraction_messages(turns: Sequence[Turn], context: Sequence[Turn] = ()) -> 
     lines.append(_TURNS_HEADER)
     lines += [f"{number}. {turn_line(turn)}" for number, turn in enumerate(turns, 1)]
     return Message("system", EXTRACTION_SYSTEM), Message("user", "\n".join(lines))
+
+
+RESPONSE_PROMPT_VERSION = "response-1"
+"""Changes with the texts below or with the layout in :mod:`glong.prompting`."""
+
+# To the effect of the paper's figure 8: a role, the recent dialogue, the memories, the request to
+# go on. Ours adds that the memories may be of no use, since a retrieval always returns some.
+RESPONSE_SYSTEM = (
+    "You talk with people over many sessions and remember what they told you. Answer the last "
+    "message in the voice of {agent}: short, concrete, in its language. Use a memory where it "
+    "helps, the newest where two disagree; do not list them, and make nothing up."
+)
+RECENT_HEADER = "<<CONTEXT>>\nThe recent conversation:"
+MEMORY_HEADER = "<<MEMORY>>\nWhat you remember that may matter now:"
+NO_MEMORIES = "(nothing)"
+RESPONSE_REQUEST = "Continue the conversation as {agent}; answer {user}."

@@ -6,7 +6,7 @@ in the same order, and an item's result depends on that item alone, never on its
 results, and it is stored beside what the model made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from glong.types import Extraction, Generation, GenerationRequest, Session, Vectors
 
-__all__ = ["Encoder", "Extractor", "Generator", "Scorer"]
+__all__ = ["Encoder", "Extractor", "Generator", "Scorer", "StreamingGenerator"]
 
 
 @runtime_checkable
@@ -32,6 +32,20 @@ class Generator(Protocol):
         Raises:
             ModelError: the model or endpoint as a whole is unusable; one bad request is a
                 ``Generation`` with a ``failure``.
+        """
+        ...
+
+
+@runtime_checkable
+class StreamingGenerator(Protocol):
+    """What a generator may also be able to do: answer one request piece by piece."""
+
+    def stream(self, request: GenerationRequest) -> Iterator[Generation]:
+        """The pieces as they are written; the last one, perhaps empty, has the usage.
+
+        Raises:
+            ModelError: the model as a whole is unusable; a request that fails alone ends with a
+                piece that has a ``failure``.
         """
         ...
 

@@ -291,12 +291,13 @@ def split_pending(built: pa.Table, batch_id: str) -> tuple[pa.Table, pa.Table]:
     return built.filter(pc.invert(pending)), failures
 
 
-def manifest_rows(built: pa.Table, batch_id: str, built_at: datetime) -> pa.Table:
-    """Built sessions -> their manifest rows."""
+def manifest_rows(built: pa.Table, batch_id: str, built_at: datetime | pa.ChunkedArray) -> pa.Table:
+    """Built sessions -> their manifest rows; ``built_at`` of all, or of each."""
     n = built.num_rows
     rows = built.select([f.name for f in MANIFEST if f.name not in ("batch_id", "built_at")])
     rows = rows.append_column("batch_id", pa.array([batch_id] * n, pa.string()))
-    rows = rows.append_column("built_at", pa.array([built_at] * n, TIME))
+    times = built_at if isinstance(built_at, pa.ChunkedArray) else pa.array([built_at] * n, TIME)
+    rows = rows.append_column("built_at", times)
     return rows.select(MANIFEST.names).cast(MANIFEST)
 
 

@@ -21,6 +21,9 @@ __all__ = [
     "Hit",
     "Message",
     "Place",
+    "Prompt",
+    "Receipt",
+    "Response",
     "Retrieval",
     "Session",
     "Triplet",
@@ -201,6 +204,8 @@ class Edge:
         accessed_at: last retrieval, or ``created_at``.
         session_id: source session.
         turn_index: source turn.
+        valid_to: when a later fact closed this one; ``None`` where none did, or at no known time.
+        closed_by: edge id of that later fact; empty where the fact still holds.
     """
 
     edge_id: str
@@ -212,6 +217,8 @@ class Edge:
     accessed_at: datetime | None
     session_id: str
     turn_index: int
+    valid_to: datetime | None = None
+    closed_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +266,60 @@ class Retrieval:
 
     hits: tuple[Hit, ...]
     store_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a language model is asked: the memories and the recent dialogue in its messages.
+
+    Attributes:
+        messages: the chat, in order; the current message is the last one or the end of it.
+        n_tokens: length of the messages' texts in tokens.
+        counted_by: how they were counted; an estimate says so.
+    """
+
+    messages: tuple[Message, ...]
+    n_tokens: int
+    counted_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer with what it rests on.
+
+    Attributes:
+        text: what the model wrote.
+        memories: the memories that were in the prompt, best first.
+        usage: tokens as the model counted them.
+        finished: the model stopped by itself (not at the limit).
+        prompt: what was asked.
+        store_version: the version of the store that the memories come from.
+    """
+
+    text: str
+    memories: tuple[Hit, ...]
+    usage: Usage
+    finished: bool
+    prompt: Prompt
+    store_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was forgotten, for whoever asked for it.
+
+    Attributes:
+        scope: ``dialogue``, ``session``, ``turn``, ``edge`` or ``entity``.
+        dialogue_id: of the memory.
+        forgotten_at: when, in UTC.
+        rows: table -> rows that no reader sees any more; tables without any are left out.
+        versions: table -> the first version without them.
+        purge_due: whether they are still on the disk, in old versions and files.
+    """
+
+    scope: str
+    dialogue_id: str
+    forgotten_at: datetime
+    rows: Mapping[str, int]
+    versions: Mapping[str, int]
+    purge_due: bool

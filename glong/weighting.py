@@ -22,6 +22,7 @@ __all__ = [
     "pool",
     "summary_mask",
     "triplet_text",
+    "turn_text",
 ]
 
 SOURCE_PREFIX = "summarize:"
@@ -42,6 +43,11 @@ def triplet_text(triplet: Triplet | Edge) -> str:
     """
     relation = triplet.relation.replace("_", " ")
     return " ".join(f"{triplet.subject} {relation} {triplet.object}".split())
+
+
+def turn_text(speaker: str, text: str) -> str:
+    """The one text of a turn, for its vector."""
+    return f"{speaker}: {text}"
 
 
 def plan_windows(

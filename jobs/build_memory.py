@@ -26,7 +26,7 @@ from glong.errors import ConfigError, GlongError, SchemaError, SourceError, Stor
 from glong.models.load import ModelsIdentity, identify_models
 from glong.planning import KNOWN_COLUMNS, Rebuild
 from glong.prompts import EXTRACTION_PROMPT_VERSION
-from glong.store import Store, StoreMeta
+from glong.store import Forgotten, Store, StoreMeta
 from glong.tables import MANIFEST
 from jobs.options import Job, check, parser
 from jobs.pipeline import Fragments, build_dataset, read_sessions
@@ -94,7 +94,8 @@ def run(job: Job) -> dict[str, Any]:
         limit=job.args.limit,
         fingerprints=identity.fingerprints,
         manifest=ray.put(_known(store, job.args.tenant)),
-        forgotten=store.forgotten_keys(job.args.tenant) if store else frozenset(),
+        forgotten=store.forgotten(job.args.tenant) if store else Forgotten(),
+        restore=job.args.restore_forgotten,
     )
     try:
         tally = (
@@ -192,10 +193,14 @@ def _build(job: Job, read: ReadPlan, store: Store) -> Tally:
     args = job.args
     plan = plan_resources(job.models, _cluster_resources(), job.actors)
     size = min(args.wave_size, FRAGMENT_SESSIONS)
-    fragments = Fragments(store.uri, size) if _workers_write(args.writer) else None
+    restore = read.restore
+    fragments = Fragments(store.uri, size, restore) if _workers_write(args.writer) else None
     blocks = build_dataset(job.paths, read, job.models, plan, fragments)
-    replace = job.rebuild is Rebuild.ALL
-    loop = WaveLoop(store, args.tenant, args.wave_size, args.wave_seconds, replace)
+    replace = job.rebuild is Rebuild.ALL or restore
+    forgotten = Forgotten() if restore else read.forgotten
+    loop = WaveLoop(
+        store, args.tenant, args.wave_size, args.wave_seconds, replace, restore, forgotten
+    )
     with Progress("build") as progress:
         for n in loop.run(blocks.iter_batches(batch_size=None, batch_format="pyarrow")):
             progress.advance(n, f"{loop.tally.waves} waves committed")

@@ -1,20 +1,26 @@
 """Look at and look after a memory store: ``python jobs/maintain_memory.py status --store DIR``.
 
-Runs on one machine, needs no Ray and loads no model.
+Runs on one machine and needs no Ray; only ``import``, ``reweigh`` and ``reembed`` load a model.
 """
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from glong._version import __version__
+from glong.config import load_models_config
 from glong.errors import ConfigError, GlongError
-from glong.store import Store
+from glong.models.load import load_encoder, load_scorer
+from glong.prompts import EXTRACTION_PROMPT_VERSION
+from glong.protocols import Encoder
+from glong.store import Store, StoreMeta, Target
 from glong.store.status import Status
+from glong.store.transfer import Tables, add_rows, read_export, read_store, reweigh
 
 __all__ = ["main"]
 
@@ -25,16 +31,19 @@ exit status: 0 done, 1 verify found violations, 2 bad usage, no such store, or i
 examples:
   python jobs/maintain_memory.py status --store memory
   python jobs/maintain_memory.py export --store s3://bucket/memory --out dump --tenant acme
+  python jobs/maintain_memory.py forget --store memory --dialogue d1 --entity Rex --turns
+  python jobs/maintain_memory.py purge --store memory
 """
+Command = Callable[[argparse.Namespace], int]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command; returns the exit status."""
     args = _parser().parse_args(argv)
-    command: Callable[[argparse.Namespace, Store], int] = args.run
+    command: Command = args.run
     try:
-        _check_store(args.store)
-        return command(args, Store.open(args.store))
+        _check_store("--store", args.store)
+        return command(args)
     except (GlongError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return BAD_USAGE
@@ -49,9 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(
-        name: str, run: Callable[[argparse.Namespace, Store], int], text: str
-    ) -> argparse.ArgumentParser:
+    def add(name: str, run: Command, text: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         command.add_argument(
             "--store", required=True, metavar="URI", help="folder or object-store URI"
@@ -75,7 +82,59 @@ def _parser() -> argparse.ArgumentParser:
         help="leave younger rows and versions alone; longer than any read or wave takes"
         " (hours, default: %(default)s; 0 only while nothing else uses the store)",
     )
+    _add_forget(add("forget", _forget, "forget a dialogue, session, turn, edge or entity"))
+    add(
+        "purge",
+        _purge,
+        "remove from the disk what no reader sees: what was forgotten, garbage, old versions and"
+        " indexes (writers are refused meanwhile; stop them first on an object store)",
+    )
+    imported = add(
+        "import",
+        _import,
+        "add what `export` wrote; the store is made if missing, what is there is not added twice,"
+        " other content of a session replaces it (the export is read into memory)",
+    )
+    imported.add_argument(
+        "--from", dest="source", required=True, type=Path, metavar="DIR",
+        help="an export's folder; with vectors only if it was made with the same encoder",
+    )  # fmt: skip
+    weighed = add(
+        "reweigh",
+        _reweigh,
+        "weigh the edges of all sessions with another scorer, in place, a wave at a time (run again"
+        " after a stop: what is done is skipped; facts by hand keep the weight 1)",
+    )
+    weighed.add_argument("--tenant", metavar="NAME", help="only this tenant (default: all)")
+    embedded = add(
+        "reembed",
+        _reembed,
+        "embed everything with another encoder into a new store; a store has vectors of one encoder"
+        " only, so the old one stays as it is and readers move when it is done (run again after a"
+        " stop: what is done is skipped)",
+    )
+    embedded.add_argument(
+        "--to", required=True, metavar="URI", help="the new store, made if missing"
+    )
+    for command in (imported, weighed, embedded):
+        command.add_argument(
+            "--models", default="small", metavar="NAME",
+            help="preset small, small-decoder, paper or fake, or a TOML file (default: small)",
+        )  # fmt: skip
     return parser
+
+
+def _add_forget(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--dialogue", required=True, metavar="ID", help="all of it, or a part:")
+    command.add_argument("--session", metavar="ID", help="one of its sessions")
+    command.add_argument("--turn", type=int, metavar="N", help="a turn of --session, from 0")
+    command.add_argument("--edge", metavar="ID", help="an edge")
+    command.add_argument("--entity", metavar="NAME", help="an entity, by id, name or alias")
+    command.add_argument(
+        "--turns", action="store_true",
+        help="with --entity: also every turn that it speaks or is named in (to remove a person)",
+    )  # fmt: skip
+    command.add_argument("--tenant", default="default", help="whose (default: %(default)s)")
 
 
 def _hours(text: str) -> float:
@@ -85,12 +144,12 @@ def _hours(text: str) -> float:
     return hours
 
 
-def _check_store(uri: str) -> None:
+def _check_store(option: str, uri: str) -> None:
     """In a submitted job the working directory is Ray's copy: no relative path points out of it."""
     submitted = "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ
     if submitted and "://" not in uri and not Path(uri).is_absolute():
         raise ConfigError(
-            f"--store is {uri!r}, a relative path, in a submitted job, where the working directory"
+            f"{option} is {uri!r}, a relative path, in a submitted job, where the working directory"
             " is a copy made by Ray; give an absolute path or a URI."
         )
 
@@ -99,8 +158,8 @@ def _print_json(value: object) -> None:
     print(json.dumps(value, indent=2, sort_keys=True))
 
 
-def _status(args: argparse.Namespace, store: Store) -> int:
-    status = store.status()
+def _status(args: argparse.Namespace) -> int:
+    status = Store.open(args.store).status()
     if args.json:
         _print_json(asdict(status))
     else:
@@ -128,8 +187,8 @@ def describe(status: Status) -> str:
     return "\n".join(lines)
 
 
-def _verify(args: argparse.Namespace, store: Store) -> int:
-    violations = store.verify()
+def _verify(args: argparse.Namespace) -> int:
+    violations = Store.open(args.store).verify()
     if args.json:
         _print_json({"violations": [asdict(violation) for violation in violations]})
     else:
@@ -139,8 +198,8 @@ def _verify(args: argparse.Namespace, store: Store) -> int:
     return VIOLATIONS if violations else DONE
 
 
-def _export(args: argparse.Namespace, store: Store) -> int:
-    rows = store.export(args.out, args.tenant, args.with_vectors)
+def _export(args: argparse.Namespace) -> int:
+    rows = Store.open(args.store).export(args.out, args.tenant, args.with_vectors)
     if args.json:
         _print_json({"out": str(args.out), "rows": rows})
     else:
@@ -149,14 +208,89 @@ def _export(args: argparse.Namespace, store: Store) -> int:
     return DONE
 
 
-def _compact(args: argparse.Namespace, store: Store) -> int:
-    done = store.compact(now=datetime.now(UTC), grace=timedelta(hours=args.grace_hours))
+def _compact(args: argparse.Namespace) -> int:
+    grace = timedelta(hours=args.grace_hours)
+    done = Store.open(args.store).compact(now=datetime.now(UTC), grace=grace)
     if args.json:
         _print_json(asdict(done))
     else:
         before, after = sum(done.fragments_before.values()), sum(done.fragments_after.values())
         garbage = sum(done.garbage_rows.values())
         print(f"{garbage:,} garbage rows deleted, {before} files are now {after}")
+    return DONE
+
+
+def _forget(args: argparse.Namespace) -> int:
+    target = Target(args.dialogue, args.session, args.turn, args.edge, args.entity, args.turns)
+    receipt = Store.open(args.store).forget(args.tenant, target, datetime.now(UTC))
+    if args.json:
+        at = receipt.forgotten_at.isoformat()
+        _print_json(asdict(receipt) | {"forgotten_at": at})
+    else:
+        rows = _counted(receipt.rows)
+        print(f"forgotten ({receipt.scope}): {rows}; still on the disk until a purge")
+    return DONE
+
+
+def _counted(rows: Mapping[str, int]) -> str:
+    return ", ".join(f"{n:,} {table}" for table, n in rows.items() if n) or "no rows"
+
+
+def _purge(args: argparse.Namespace) -> int:
+    done = Store.open(args.store).purge(datetime.now(UTC))
+    if args.json:
+        _print_json(asdict(done) | {"purged_at": done.purged_at.isoformat()})
+    else:
+        size = (
+            ""
+            if done.bytes_before is None or done.bytes_after is None
+            else (f", {done.bytes_before / 1e6:.1f} MB are now {done.bytes_after / 1e6:.1f} MB")
+        )
+        print(f"purged: {_counted(done.rows)} deleted{size}")
+    return DONE
+
+
+def _import(args: argparse.Namespace) -> int:
+    encoder = load_encoder(load_models_config(args.models).encoder)
+    store = Store.create_or_open(args.store, _meta(encoder))
+    return _add(args, store, read_export(args.source, store), encoder)
+
+
+def _reembed(args: argparse.Namespace) -> int:
+    _check_store("--to", args.to)
+    source = Store.open(args.store)
+    encoder = load_encoder(load_models_config(args.models).encoder)
+    target = Store.create_or_open(args.to, _meta(encoder))
+    return _add(args, target, read_store(source, encoder.dimension), encoder)
+
+
+def _meta(encoder: Encoder) -> StoreMeta:
+    return StoreMeta(
+        encoder=encoder.fingerprint,
+        dimension=encoder.dimension,
+        prompt_version=EXTRACTION_PROMPT_VERSION,
+        glong_version=__version__,
+    )
+
+
+def _add(args: argparse.Namespace, store: Store, tables: Tables, encoder: Encoder) -> int:
+    n = sum(add_rows(store, tables, datetime.now(UTC), encoder))
+    return _say_sessions(args, store, n, "added")
+
+
+def _reweigh(args: argparse.Namespace) -> int:
+    store = Store.open(args.store)
+    scorer = load_scorer(load_models_config(args.models).scorer)
+    n = sum(reweigh(store, scorer, datetime.now(UTC), args.tenant))
+    return _say_sessions(args, store, n, "weighed again")
+
+
+def _say_sessions(args: argparse.Namespace, store: Store, n: int, what: str) -> int:
+    store.routine()
+    if args.json:
+        _print_json({"sessions": n, "store": store.uri, "store_version": store.version})
+    else:
+        print(f"{n:,} sessions {what}, {store.uri} is at version {store.version}")
     return DONE
 
 

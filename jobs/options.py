@@ -79,6 +79,10 @@ def parser() -> argparse.ArgumentParser:
         " (default: none)",
     )  # fmt: skip
     work.add_argument(
+        "--restore-forgotten", action="store_true",
+        help="build what was forgotten of this input too; it is then forgotten no more",
+    )  # fmt: skip
+    work.add_argument(
         "--wave-size", type=int, default=1000, metavar="N",
         help="sessions committed together; a crash costs that much at most (default: 1000)",
     )  # fmt: skip

@@ -17,10 +17,14 @@ __all__ = ["Fragments", "build_dataset", "read_sessions"]
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """Ask the workers to write the rows: into which store, how many sessions a file."""
+    """Ask the workers to write the rows: into which store, how many sessions a file.
+
+    ``restore``: what was forgotten too.
+    """
 
     store_uri: str
     sessions: int
+    restore: bool = False
 
 
 def read_sessions(paths: Sequence[str], read: ReadPlan) -> ray.data.Dataset:
@@ -56,7 +60,7 @@ def build_dataset(
         return rows
     return rows.map_batches(
         WriteStage,
-        fn_constructor_args=(fragments.store_uri,),
+        fn_constructor_args=(fragments.store_uri, fragments.restore),
         batch_size=fragments.sessions,
         batch_format="pyarrow",
         compute=ray.data.ActorPoolStrategy(min_size=1, max_size=plan.embed.max_actors),

@@ -28,7 +28,7 @@ from glong.errors import SourceError
 from glong.models.load import load_encoder, load_extractor, load_scorer
 from glong.planning import Planner, Rebuild, known_sessions
 from glong.sources import Reader
-from glong.store import FragmentBatch, Store
+from glong.store import Forgotten, FragmentBatch, Store, leave_out
 from glong.tables import EXTRACTED, SESSION, WEIGHED, built_schema, failure_struct
 from glong.types import Failure, Session
 
@@ -47,6 +47,7 @@ __all__ = [
 
 REPEAT_COLUMNS = ["session_key", "content_hash", "dialogue_id", "session_id"]
 """What is looked at to tell a session that comes twice from one with another content."""
+NOTHING = Forgotten()
 READ_BATCH = 64
 """Sessions that a reading task hands over at once."""
 
@@ -187,8 +188,9 @@ class EmbedStage(_Stage):
 class WriteStage:
     """Rows -> files of the store that no manifest names yet; only their metadata goes on."""
 
-    def __init__(self, store_uri: str) -> None:
+    def __init__(self, store_uri: str, restore: bool = False) -> None:
         self.store = Store.open(store_uri)
+        self.restore = restore
         self.schema = built_schema(self.store.meta.dimension)
 
     def __call__(self, block: pa.Table) -> pa.Table:
@@ -198,8 +200,11 @@ class WriteStage:
             began_s = time.perf_counter()
             rows, repeats = _split_repeats(rows)
             built = rows.select(self.schema.names).cast(self.schema)
-            batch = self.store.write_fragments(built, uuid.uuid4().hex, datetime.now(UTC))
-            written = {"batch": encode_fragments(batch), "counts": count_rows(rows)}
+            now = datetime.now(UTC)
+            batch = self.store.write_fragments(built, uuid.uuid4().hex, now, restore=self.restore)
+            forgotten = Forgotten() if self.restore else self.store.forgotten()
+            counts = count_rows(rows, forgotten)
+            written = {"batch": encode_fragments(batch), "counts": counts}
             seconds = time.perf_counter() - began_s
             events += [written, {"stage": "write", "seconds": seconds}]
             events += [{"repeat": repeat} for repeat in repeats]  # after those they repeat
@@ -229,8 +234,13 @@ def decode_fragments(text: str) -> FragmentBatch:
     return batch
 
 
-def count_rows(rows: pa.Table) -> dict[str, Any]:
-    """What the summary counts of built rows: sessions by status, rows of those stored, failures."""
+def count_rows(rows: pa.Table, forgotten: Forgotten = NOTHING) -> dict[str, Any]:
+    """What the summary counts of built rows: sessions by status, rows of those stored, failures.
+
+    What was forgotten is not stored, and counts apart.
+    """
+    left = leave_out(rows, forgotten)
+    rows = left.built
     statuses = pc.value_counts(rows.column("status")).to_pylist()
     kept = rows.filter(pc.not_equal(rows.column("status"), PENDING))
     totals = {
@@ -244,6 +254,7 @@ def count_rows(rows: pa.Table) -> dict[str, Any]:
         "sessions": {entry["values"]: entry["counts"] for entry in statuses},
         "rows": totals,
         "failures": [[stage, kind, n] for (stage, kind), n in kinds.items()],
+        **({"forgotten": dict(left.rows)} if left.rows else {}),
     }
 
 
@@ -258,7 +269,8 @@ class ReadPlan:
         limit: the most sessions to look at, in a single task; 0 for all.
         fingerprints: of the present models.
         manifest: reference to the manifest's planning columns, shared by all tasks.
-        forgotten: keys that stay forgotten.
+        forgotten: what was forgotten and stays so.
+        restore: build it all the same.
     """
 
     tenant: str
@@ -267,12 +279,13 @@ class ReadPlan:
     limit: int
     fingerprints: Fingerprints
     manifest: "ray.ObjectRef[pa.Table]"
-    forgotten: frozenset[str]
+    forgotten: Forgotten
+    restore: bool = False
 
     def planner(self) -> Planner:
         """A planner with the manifest as it stood when the job began."""
         known = known_sessions(ray.get(self.manifest), self.fingerprints)
-        return Planner(self.tenant, known, self.forgotten, self.rebuild)
+        return Planner(self.tenant, known, self.forgotten, self.rebuild, self.restore)
 
 
 def read_files(block: pa.Table, plan: ReadPlan) -> Iterator[pa.Table]:

@@ -61,6 +61,10 @@ class Tally:
         for status, n in counts["sessions"].items():
             self.sessions["unavailable" if status == PENDING else status] += n
         self.rows.update(counts["rows"])
+        forgotten = counts.get("forgotten", {})
+        self.sessions["forgotten"] += forgotten.get("sessions", 0)
+        for name in ("turns", "edges"):
+            self.sessions[f"forgotten_{name}"] += forgotten.get(name, 0)
         self.failures.update({(stage, kind): n for stage, kind, n in counts["failures"]})
 
     def drop(self, rows: pa.Table) -> None:
@@ -94,6 +98,8 @@ def summarise(
     return {
         "sessions_seen": sessions["seen"],
         "sessions_forgotten": sessions["forgotten"],
+        "turns_forgotten": sessions["forgotten_turns"],
+        "edges_forgotten": sessions["forgotten_edges"],
         "sessions_skipped": sessions["skipped"],
         "sessions_stale": sessions["stale"],
         "sessions_planned": sessions["pending"],

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from dataclasses import replace as with_values
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from glong import ids
 from glong.planning import conflicting_session
-from glong.store import FragmentBatch, Store, Wave
+from glong.store import Forgotten, FragmentBatch, Store, Wave
 from glong.tables import built_schema, failure_struct, record_failures_to
 from jobs.stages import REPEAT_COLUMNS, count_rows, decode_fragments, split_events
 from jobs.summary import Tally
@@ -37,6 +38,8 @@ class WaveLoop:
         wave_size: sessions after which a wave closes.
         wave_seconds: seconds after which a wave closes.
         replace: write over sessions that are the same (``--rebuild all``).
+        restore: lift what was forgotten of the sessions (``--restore-forgotten``).
+        forgotten: what the store will leave out of the rows, to be counted.
         tally: the counts, updated as blocks come.
     """
 
@@ -45,6 +48,8 @@ class WaveLoop:
     wave_size: int
     wave_seconds: float
     replace: bool
+    restore: bool = False
+    forgotten: Forgotten = field(default_factory=Forgotten)
     tally: Tally = field(default_factory=Tally)
     _rows: list[pa.Table] = field(default_factory=list)
     _failures: list[dict[str, Any]] = field(default_factory=list)
@@ -87,7 +92,7 @@ class WaveLoop:
             fresh = rows if pc.all(mask).as_py() else rows.filter(mask)
             self._rows.append(fresh)
             self._n_bytes += fresh.nbytes
-            self.tally.add_counts(count_rows(fresh))
+            self.tally.add_counts(count_rows(fresh, self.forgotten))
             n += rows.num_rows
         self._n_sessions += n
         return n
@@ -97,7 +102,7 @@ class WaveLoop:
         batch = decode_fragments(event["batch"])
         mask = self._first_of_run(batch.manifest)
         kept = batch.manifest.filter(mask)
-        self._fragments.append(FragmentBatch(kept, batch.failures, batch.fragments))
+        self._fragments.append(with_values(batch, manifest=kept))
         self.tally.add_counts(event["counts"])
         if kept.num_rows < batch.manifest.num_rows:
             self.tally.drop(batch.manifest.filter(pc.invert(mask)))
@@ -135,10 +140,13 @@ class WaveLoop:
         batch_id, built_at = uuid.uuid4().hex, datetime.now(UTC)
         failures = record_failures_to(self._failures, self.tenant, batch_id)
         if self._fragments:
-            self.store.commit_fragments(self._fragments, failures, replace=self.replace)
+            self.store.commit_fragments(
+                self._fragments, failures, replace=self.replace, restore=self.restore
+            )
         else:
             built = pa.concat_tables(self._rows) if self._rows else self._none()
-            self.store.append_wave(Wave(batch_id, built_at, built, failures, self.replace))
+            wave = Wave(batch_id, built_at, built, failures, self.replace, self.restore)
+            self.store.append_wave(wave)
         self.store.routine()
         self._rows, self._failures, self._fragments = [], [], []
         self._n_sessions = self._n_bytes = 0

@@ -1,1 +1,6 @@
-"""The service: graphs on demand over HTTP, on Ray Serve. Its parts come with their own issue."""
+"""The service: graphs on demand over HTTP, on Ray Serve.
+
+``schemas``, ``errors`` and ``auth`` are what a request meets, ``api`` and ``chat`` the routes,
+``services`` what the routes call. ``reading``, ``cache`` and ``writing`` do the work in a replica
+and know no Ray; ``deployments`` puts them on Ray Serve, ``app`` is ``serve run serve.app:app``.
+"""

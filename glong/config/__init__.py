@@ -14,6 +14,7 @@ from glong.config.models import (
     EncoderSpec,
     ExtractorSpec,
     ModelsConfig,
+    ResponderSpec,
     ScorerSpec,
     load_models_config,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "ExtractorSpec",
     "HybridConfig",
     "ModelsConfig",
+    "ResponderSpec",
     "RetrievalConfig",
     "ScorerSpec",
     "from_mapping",

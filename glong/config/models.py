@@ -22,6 +22,7 @@ __all__ = [
     "EncoderSpec",
     "ExtractorSpec",
     "ModelsConfig",
+    "ResponderSpec",
     "ScorerSpec",
     "load_models_config",
 ]
@@ -30,6 +31,7 @@ EXTRACTOR_BACKENDS = ("tagger", "transformers", "vllm", "openai", "rules", "fake
 WITHOUT_MODEL = ("rules", "fake")
 SCORER_BACKENDS = ("t5", "fake")
 ENCODER_BACKENDS = ("sentence", "openai", "fake")
+RESPONDER_BACKENDS = ("none", "openai", "transformers", "vllm", "fake")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,13 +215,66 @@ class EncoderSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResponderSpec:
+    """Which language model answers with the memories in its prompt; none unless one is set.
+
+    Attributes:
+        backend: ``none``, ``openai`` (any compatible endpoint), ``transformers``, ``vllm``,
+            ``fake`` (repeats what it was told, for tests).
+        model: hub name, folder, ``package:smollm2``, or the endpoint's model name.
+        adapter: folder or hub name of a LoRA adapter; empty for none.
+        base_url: of the endpoint (``openai`` only); empty for the client's default.
+        api_key_env: environment variable that holds the endpoint's key; the key itself is never
+            stored or logged.
+        max_tokens: the most tokens of one answer.
+        max_concurrency: requests in flight at the endpoint (``openai`` only).
+        timeout_s: of one request at the endpoint (``openai`` only).
+        max_retries: of one request at the endpoint, with back-off (``openai`` only).
+        max_model_tokens: context length that the engine reserves (``vllm`` only).
+        quantization: ``none`` or ``nf4`` (4-bit, needs a GPU and bitsandbytes).
+    """
+
+    backend: str = "none"
+    model: str = ""
+    adapter: str = ""
+    base_url: str = ""
+    api_key_env: str = "OPENAI_API_KEY"
+    max_tokens: int = 512
+    max_concurrency: int = 16
+    timeout_s: float = 60.0
+    max_retries: int = 2
+    max_model_tokens: int = 8192
+    quantization: str = "none"
+
+    def __post_init__(self) -> None:
+        """Check every value; what it shares with an extractor is checked there."""
+        allowed = ", ".join(RESPONDER_BACKENDS)
+        require(self.backend in RESPONDER_BACKENDS, "responder.backend", self.backend, allowed)
+        has_model = self.backend in ("none", "fake") or bool(self.model)
+        require(has_model, "responder.model", self.model, "a model's name")
+        for name in ("max_tokens", "max_concurrency", "max_model_tokens"):
+            require(getattr(self, name) >= 1, f"responder.{name}", getattr(self, name), "1 or more")
+        require(self.max_retries >= 0, "responder.max_retries", self.max_retries, "0 or more")
+        require(self.timeout_s > 0, "responder.timeout_s", self.timeout_s, "above 0 seconds")
+        kinds = ("none", "nf4")
+        allowed = ", ".join(kinds)
+        require(self.quantization in kinds, "responder.quantization", self.quantization, allowed)
+
+    def as_generator(self) -> ExtractorSpec:
+        """The same model for a generator's loader, which reads what the two have in common."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return ExtractorSpec(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelsConfig:
-    """The three models of construction, under one name."""
+    """The three models of construction and the one that answers, under one name."""
 
     name: str
     extractor: ExtractorSpec
     scorer: ScorerSpec
     encoder: EncoderSpec
+    responder: ResponderSpec = ResponderSpec()
 
 
 _MINILM = EncoderSpec(backend="sentence", model="package:minilm")
@@ -261,6 +316,7 @@ FAKE_MODELS = ModelsConfig(
     extractor=ExtractorSpec(backend="fake", batch_size=64),
     scorer=ScorerSpec(backend="fake", batch_size=64),
     encoder=EncoderSpec(backend="fake", stage_batch_size=64),
+    responder=ResponderSpec(backend="fake"),
 )
 """Deterministic models without weights, for tests and load measurements."""
 
@@ -274,8 +330,8 @@ def load_models_config(name: str, overrides: Mapping[str, str] | None = None) ->
 
     Args:
         name: ``small``, ``small-decoder``, ``paper``, ``fake``, or the path of a TOML file with the
-            tables ``[extractor]``, ``[scorer]``, ``[encoder]``; a table left out is taken from
-            ``small``.
+            tables ``[extractor]``, ``[scorer]``, ``[encoder]``, ``[responder]``; a table left out
+            is taken from ``small``.
         overrides: part -> a preset's name (that part of it) or ``BACKEND[:MODEL]``.
 
     Raises:
@@ -285,6 +341,7 @@ def load_models_config(name: str, overrides: Mapping[str, str] | None = None) ->
         config = MODEL_PRESETS[name]
     elif name.endswith(".toml"):
         base = {part: dataclasses.asdict(getattr(SMALL_MODELS, part)) for part in _PARTS}
+        base["responder"] = dataclasses.asdict(SMALL_MODELS.responder)
         values = load_toml(Path(name))
         config = from_mapping(ModelsConfig, {"name": Path(name).stem, **base, **values}, name)
     else:

@@ -54,19 +54,21 @@ class HybridConfig:
 
     Attributes:
         k: hits, each another turn.
-        anchors: entities near the query and one hop from them, hubs damped.
+        anchors: entities near the query, one hop from them, and from the best turns; hubs damped.
         dense_triplets: cosine of the query with triplets.
         lexical: BM25 over a turn's text with its triplets.
         dense_turns: cosine of the query with turns.
         neighbours: part of the score of the turn before and after.
         names: entities and speakers that the query names.
         times: time expressions of the query against the times of turns.
+        form: what a turn is like whatever is asked: length, first person, question, answer.
         pagerank: personalised PageRank over the triplets, from the anchors.
         weight: importance of a turn's triplets.
         recency: age of a turn.
         validity: facts that a later one closed count less, unless the query asks as of a time.
         diversity: a hit that says again what a better one says goes behind.
         n_anchors: entities nearest to the query that the walk starts from.
+        n_candidates: turns that are looked at closely.
     """
 
     k: int = 3
@@ -77,16 +79,18 @@ class HybridConfig:
     neighbours: bool = True
     names: bool = True
     times: bool = True
+    form: bool = True
     pagerank: bool = False
     weight: bool = True
     recency: bool = True
     validity: bool = True
     diversity: bool = True
     n_anchors: int = 8
+    n_candidates: int = 200
 
     def __post_init__(self) -> None:
         """Check every value."""
-        for name in ("n_anchors", "k"):
+        for name in ("n_anchors", "n_candidates", "k"):
             require(getattr(self, name) >= 1, f"retrieval.{name}", getattr(self, name), "1 or more")
 
     def at_k(self, k: int) -> "HybridConfig":

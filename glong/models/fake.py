@@ -7,7 +7,7 @@ around them.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from zlib import crc32
@@ -28,13 +28,14 @@ from glong.types import (
     Vectors,
 )
 
-__all__ = ["FakeEncoder", "FakeExtractor", "FakeGenerator", "FakeScorer"]
+__all__ = ["FakeEncoder", "FakeExtractor", "FakeGenerator", "FakeResponder", "FakeScorer"]
 
 _RELATIONS = ("likes", "has", "plans", "visited", "works_on", "feels", "bought", "talks_about")
 _N_TRIPLETS = (0, 1, 0, 2, 0, 1, 0, 0)
 """By hash of the turn: half a triplet a turn on average, none for most."""
 _TURN_LINE = re.compile(r"^(\d+)\. ([^:\n]*): (.*)$", re.MULTILINE)
 _WORD = re.compile(r"[a-z0-9']+")
+_WITH_SPACE = re.compile(r"\S+\s*")
 _DIMENSIONS_PER_WORD = 4
 _ENCODED_AT_ONCE = 1024
 
@@ -89,6 +90,33 @@ def _made_up(request: GenerationRequest) -> str:
         for subject, relation, object_ in _facts(speaker, text)
     ]
     return json.dumps(items, ensure_ascii=False)
+
+
+class FakeResponder:
+    """Repeats all that it was told, so that a test sees what stood in the prompt."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for every fake responder."""
+        return text_hash("generator", "fake-responder")
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Answer each request, cut at its limit of tokens (here words)."""
+        return [self._generate(request) for request in requests]
+
+    def stream(self, request: GenerationRequest) -> Iterator[Generation]:
+        """The same answer word by word."""
+        whole = self._generate(request)
+        for word in _WITH_SPACE.findall(whole.text):
+            yield Generation(word, finished=False)
+        yield Generation("", whole.usage, whole.finished)
+
+    def _generate(self, request: GenerationRequest) -> Generation:
+        told = "\n".join(message.content for message in request.messages)
+        words = _WITH_SPACE.findall(f"You told me: {told}")
+        text = "".join(words[: request.max_tokens])
+        usage = Usage(len(told.split()), min(len(words), request.max_tokens))
+        return Generation(text, usage, finished=len(words) <= request.max_tokens)
 
 
 class FakeExtractor:

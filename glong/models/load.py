@@ -6,10 +6,16 @@ Nothing is loaded before it is asked for, so a configuration names only what is 
 from dataclasses import dataclass
 
 from glong.build import Fingerprints, Models
-from glong.config import EncoderSpec, ExtractorSpec, ModelsConfig, ScorerSpec
+from glong.config import EncoderSpec, ExtractorSpec, ModelsConfig, ResponderSpec, ScorerSpec
 from glong.errors import ConfigError
 from glong.extraction import LLMExtractor, extraction_fingerprint
-from glong.models.fake import FakeEncoder, FakeExtractor, FakeGenerator, FakeScorer
+from glong.models.fake import (
+    FakeEncoder,
+    FakeExtractor,
+    FakeGenerator,
+    FakeResponder,
+    FakeScorer,
+)
 from glong.protocols import Encoder, Extractor, Generator, Scorer
 from glong.rules import RuleExtractor
 
@@ -21,6 +27,7 @@ __all__ = [
     "load_extractor",
     "load_generator",
     "load_models",
+    "load_responder",
     "load_scorer",
 ]
 
@@ -76,6 +83,20 @@ def load_generator(spec: ExtractorSpec) -> Generator:
 
             return TransformersGenerator.load(spec)
     raise _unknown("extractor", spec.backend)
+
+
+def load_responder(spec: ResponderSpec) -> Generator:
+    """The language model that answers; errors as for :func:`load_models`.
+
+    Raises:
+        ConfigError: none is configured.
+    """
+    if spec.backend == "none":
+        raise ConfigError(
+            "No responder is configured; add a table [responder] with backend and model to the"
+            " TOML file of --models (or GLONG_MODELS)."
+        )
+    return FakeResponder() if spec.backend == "fake" else load_generator(spec.as_generator())
 
 
 def load_extractor(spec: ExtractorSpec) -> Extractor:

@@ -7,7 +7,7 @@ is that item's failure; a wrong key or model stops the call.
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -85,6 +85,38 @@ class OpenAIGenerator:
             return Generation("", failure=_failure(error, self._spec.model))
         return _generation(reply)
 
+    def stream(self, request: GenerationRequest) -> Iterator[Generation]:
+        """The answer piece by piece; the last piece has the usage, 0 where the endpoint is silent.
+
+        Raises:
+            ModelError: the key is refused, or the endpoint has no such model.
+        """
+        import openai
+
+        arguments = _arguments(request, self._spec)
+        usage, finished = Usage(), False
+        try:
+            with self._client.chat.completions.create(
+                stream=True, stream_options={"include_usage": True}, **arguments
+            ) as chunks:
+                for chunk in chunks:
+                    usage = _usage(chunk.usage) or usage
+                    for choice in chunk.choices[:1]:
+                        finished = finished or choice.finish_reason in ("stop", "content_filter")
+                        if choice.delta.content:
+                            yield Generation(choice.delta.content, finished=False)
+        except openai.OpenAIError as error:
+            yield Generation("", usage, failure=_failure(error, self._spec.model))
+            return
+        yield Generation("", usage, finished)
+
+
+def _usage(reported: Any) -> Usage | None:
+    """Tokens as the endpoint counts them, if it does."""
+    if reported is None:
+        return None
+    return Usage(reported.prompt_tokens or 0, reported.completion_tokens or 0)
+
 
 def _arguments(request: GenerationRequest, spec: ExtractorSpec) -> dict[str, Any]:
     """What is sent for one request."""
@@ -126,8 +158,7 @@ def _generation(reply: Any) -> Generation:
         message = "the endpoint answered without choices; is it OpenAI-compatible?"
         return Generation("", failure=Failure("extract", "bad_reply", message))
     choice = reply.choices[0]
-    usage = reply.usage
-    used = Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0) if usage else Usage()
+    used = _usage(reply.usage) or Usage()
     if choice.message.content is None:
         message = (
             f"no text (finish_reason {choice.finish_reason!r}, refusal {choice.message.refusal!r})"

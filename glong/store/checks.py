@@ -16,6 +16,7 @@ from glong import ids
 from glong.entities import normalise
 from glong.errors import StoreError
 from glong.store.assembly import vectors
+from glong.store.forgotten import Forgotten, read_forgotten
 from glong.store.layout import Layout, read_meta
 from glong.store.reading import Named, Scope, read_manifest, read_visible
 from glong.tables import IDENTITY, stored_schemas
@@ -53,6 +54,7 @@ class _Group:
     manifest: pl.DataFrame
     frames: dict[str, pl.DataFrame]
     norms: dict[str, pl.Series]
+    forgotten: Forgotten
 
 
 def verify(layout: Layout) -> list[Violation]:
@@ -124,6 +126,7 @@ def _check_manifest(layout: Layout) -> list[Violation]:
 
 def _groups(layout: Layout) -> Iterator[_Group]:
     manifest = read_manifest(layout, Scope())
+    forgotten = read_forgotten(layout)
     frame = _frame(manifest)
     sizes = frame.group_by("dialogue_key", maintain_order=True).agg(
         pl.sum_horizontal("n_turns", "n_entities", "n_edges").sum().alias("rows")
@@ -131,12 +134,13 @@ def _groups(layout: Layout) -> Iterator[_Group]:
     part = (sizes["rows"].cum_sum() - 1) // GROUP_ROWS
     for keys in sizes.with_columns(part=part).partition_by("part", maintain_order=True):
         dialogues = keys["dialogue_key"]
-        yield _read_group(
-            layout, frame.filter(pl.col("dialogue_key").is_in(dialogues.implode())), dialogues
-        )
+        of_group = frame.filter(pl.col("dialogue_key").is_in(dialogues.implode()))
+        yield _read_group(layout, of_group, dialogues, forgotten)
 
 
-def _read_group(layout: Layout, manifest: pl.DataFrame, dialogues: pl.Series) -> _Group:
+def _read_group(
+    layout: Layout, manifest: pl.DataFrame, dialogues: pl.Series, forgotten: Forgotten
+) -> _Group:
     scope = Scope(dialogue_keys=tuple(dialogues))
     named = Named.of(manifest.select("session_key", "batch_id").to_arrow().cast(_NAMED))
     frames, norms = {}, {}
@@ -148,7 +152,7 @@ def _read_group(layout: Layout, manifest: pl.DataFrame, dialogues: pl.Series) ->
         frames[table] = _frame(rows)
     # A failure of a session that is not in the manifest counts for no session.
     frames["failures"] = frames["failures"].join(manifest, on="session_key", how="semi")
-    return _Group(manifest, frames, norms)
+    return _Group(manifest, frames, norms, forgotten)
 
 
 _NAMED = pa.schema([("session_key", pa.string()), ("batch_id", pa.string())])
@@ -196,14 +200,19 @@ _ID = {"turns": "turn_id", "entities": "entity_id", "edges": "edge_id"}
 
 
 def _check_weights(group: _Group) -> list[Violation]:
-    """Equation (3): w = S / S_max of its session, in (0, 1], and 1 for the largest."""
+    """Equation (3): w = S / S_max of its session, in (0, 1], and 1 for the largest.
+
+    Where something was forgotten, the largest edge may be gone.
+    """
     edges = group.frames["edges"].join(
         group.manifest.select("session_key", "max_score"), on="session_key"
     )
     weight = pl.col("weight").cast(pl.Float64)
     in_range = (weight > 0) & (weight <= 1)
     equal = (weight - pl.col("score") / pl.col("max_score")).abs() <= WEIGHT_TOLERANCE
-    tops = edges.group_by("session_key").agg(weight.max().alias("top"))
+    whole = {key: not group.forgotten.touches(key) for key in set(edges["dialogue_key"])}
+    untouched = edges.filter(pl.col("dialogue_key").replace_strict(whole, return_dtype=pl.Boolean))
+    tops = untouched.group_by("session_key").agg(weight.max().alias("top"))
     bad_range, bad_ratio = _failing(edges, in_range), _failing(edges, equal)
     bad_top = _failing(tops, pl.col("top") >= 1 - WEIGHT_TOLERANCE)
     what = "sessions with edges but no weight of 1"
@@ -287,6 +296,22 @@ def _check_keys(group: _Group) -> list[Violation]:
     return found
 
 
+def _check_forgotten(group: _Group) -> list[Violation]:
+    """Nothing that was forgotten is visible; a purge takes out what a crash left."""
+    found = []
+    columns = {"turns": ("speaker", "text"), "edges": ("subject", "relation", "object")}
+    for row in group.manifest.select("dialogue_key", "session_key").rows():
+        if (marks := group.forgotten.of(*row)) is None:
+            continue
+        whole = marks.whole()
+        for table, matches in (("turns", marks.turn), ("edges", marks.edge)):
+            rows = group.frames[table].filter(pl.col("session_key") == row[1])
+            lost = [whole or matches(*r) for r in rows.select(columns[table]).rows()]
+            bad = rows.filter(pl.Series(lost, dtype=pl.Boolean))
+            found += _violation(table, "forgotten", "rows that were forgotten", bad, _ID[table])
+    return found
+
+
 _RULES: tuple[Callable[[_Group], list[Violation]], ...] = (
     _check_counts,
     _check_vectors,
@@ -295,4 +320,5 @@ _RULES: tuple[Callable[[_Group], list[Violation]], ...] = (
     _check_references,
     _check_identity,
     _check_keys,
+    _check_forgotten,
 )

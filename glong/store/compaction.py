@@ -19,7 +19,7 @@ from glong.store.reading import Named, Scope, read_named
 from glong.store.upkeep import Upkeep, carry_out, commit_time, measure
 from glong.tables import DATA_TABLES
 
-__all__ = ["Compaction", "compact", "deletions"]
+__all__ = ["Compaction", "compact", "deletions", "unnamed_pairs"]
 
 PAIRS_A_DELETE = 1_000
 """(session, batch) pairs in one predicate: 36 KB of text."""
@@ -73,7 +73,7 @@ def _delete_garbage(layout: Layout, table: str, cutoff: datetime) -> int:
     if old is None or old_sessions is None:
         return 0
     named = [read_named(layout, Scope(), version) for version in (old_sessions, None)]
-    pairs = _unnamed_pairs(layout.dataset(table, old), table, named)
+    pairs = unnamed_pairs(layout.dataset(table, old), table, named)
     deleted = 0
     for predicate in deletions(pairs):
         with translated(f"delete garbage from {table} of {layout.uri}"):
@@ -87,7 +87,7 @@ def _version_at(dataset: lance.LanceDataset, cutoff: datetime) -> int | None:
     return max(map(int, old), default=None)
 
 
-def _unnamed_pairs(
+def unnamed_pairs(
     dataset: lance.LanceDataset, table: str, named: list[Named]
 ) -> set[tuple[str, str]]:
     """(session key, batch id) of the rows that none of the manifests names."""

@@ -8,18 +8,31 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from glong.errors import NotFoundError
+from glong.ids import dialogue_key
+from glong.store.forgotten import read_secrets
 from glong.store.layout import Layout, translated
-from glong.store.reading import Named, Scope, read_named
+from glong.store.reading import (
+    Named,
+    Scope,
+    read_manifest,
+    read_named,
+    read_visible,
+    session_order,
+)
 from glong.store.waves import first_of_each
 
-__all__ = ["export_tables"]
+__all__ = ["export_dialogue", "export_tables", "rfc3339"]
 
+SECRETS_FILE = "forgotten.keys"
+"""Beside the tables: the keys of the marks in ``forgotten``, readable by the owner alone."""
 ROWS_AT_ONCE = 10_000
 """Read and turned into text at a time."""
 ORDER = {
@@ -37,7 +50,7 @@ ORDER = {
 def export_tables(
     layout: Layout, out_dir: Path, *, tenant: str | None = None, with_vectors: bool = False
 ) -> dict[str, int]:
-    """Write ``out_dir/TABLE.jsonl`` for every table.
+    """Write ``out_dir/TABLE.jsonl`` for every table, and the keys of its marks if it has any.
 
     Args:
         layout: the store.
@@ -66,7 +79,17 @@ def export_tables(
             file.writelines(_lines(dataset, places, sorted(columns)))
         unfinished.replace(out_dir / f"{table}.jsonl")
         written[table] = len(places)
+    _write_secrets(layout, out_dir, written["forgotten"])
     return written
+
+
+def _write_secrets(layout: Layout, out_dir: Path, n_marks: int) -> None:
+    """Marks match only under the keys they were made with: without them nothing stays forgotten."""
+    path = out_dir / SECRETS_FILE
+    path.unlink(missing_ok=True)
+    if n_marks:
+        path.touch(mode=0o600)
+        path.write_text("".join(f"{secret}\n" for secret in read_secrets(layout)))
 
 
 def _sorted_places(
@@ -101,11 +124,46 @@ def _lines(
     for start in range(0, len(places), ROWS_AT_ONCE):
         rows = dataset.take(places[start : start + ROWS_AT_ONCE].tolist(), columns=columns)
         for row in rows.to_pylist():
-            yield json.dumps(row, ensure_ascii=False, sort_keys=True, default=_rfc3339) + "\n"
+            yield json.dumps(row, ensure_ascii=False, sort_keys=True, default=rfc3339) + "\n"
 
 
-def _rfc3339(value: object) -> str:
+def rfc3339(value: object) -> str:
     """Times as JSON; anything else is a bug."""
     if not isinstance(value, datetime):
         raise TypeError(f"{value!r} has no JSON form.")
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def export_dialogue(layout: Layout, tenant: str, dialogue_id: str) -> dict[str, Any]:
+    """One memory as a JSON document: all that is stored of it, but vectors and hashed keys.
+
+    Returns:
+        ``dialogue_id`` and lists ``sessions`` (by start), ``turns``, ``entities``, ``edges``,
+        ``failures``; times are RFC 3339 texts.
+
+    Raises:
+        NotFoundError: the tenant has no session of this dialogue.
+    """
+    scope = Scope(dialogue_keys=(dialogue_key(tenant, dialogue_id),))
+    manifest = session_order(read_manifest(layout, scope))
+    if manifest.num_rows == 0:
+        raise NotFoundError(f"Tenant {tenant!r} has no dialogue {dialogue_id!r} in {layout.uri}.")
+    named = Named.of(manifest)
+    tables = {"sessions": manifest}
+    for table in ("turns", "entities", "edges", "failures"):
+        rows = read_visible(layout, table, scope, named)
+        order = [*_IN_SESSION.get(table, ()), *ORDER[table]]
+        tables[table] = rows.sort_by(
+            [("session_id", "ascending"), *[(n, "ascending") for n in order]]
+        )
+    document: dict[str, Any] = {"dialogue_id": dialogue_id}
+    for table, rows in tables.items():
+        columns = [name for name in rows.column_names if name not in _NOT_SHOWN]
+        document[table] = json.loads(json.dumps(rows.select(columns).to_pylist(), default=rfc3339))
+    return document
+
+
+_NOT_SHOWN = frozenset(
+    {"tenant", "dialogue_id", "dialogue_key", "session_key", "content_hash", "batch_id", "vector"}
+)
+_IN_SESSION = {"turns": ("turn_index",), "edges": ("turn_index",)}

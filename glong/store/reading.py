@@ -11,7 +11,7 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glong.errors import NotFoundError
+from glong.errors import ConflictError, NotFoundError
 from glong.graph import MemoryGraph
 from glong.ids import dialogue_key
 from glong.store.assembly import assemble_graph
@@ -30,6 +30,8 @@ __all__ = [
     "session_order",
 ]
 
+READ_RETRIES = 5
+GRAPH_TABLES = ("turns", "entities", "edges", "accesses")
 BATCH_ROWS = 16_384
 """Rows a batch: 25 MB with 384-dimensional vectors."""
 
@@ -183,18 +185,34 @@ def read_graph(
 
     Raises:
         NotFoundError: the tenant has no session of this dialogue.
+        ConflictError: parts of that version were forgotten since; read the latest.
         StoreError: the store cannot be read, or rows are missing.
     """
     scope = Scope(dialogue_keys=(dialogue_key(tenant, dialogue_id),))
-    manifest = session_order(read_manifest(layout, scope, version=version))
-    if manifest.num_rows == 0:
-        raise NotFoundError(
-            f"Tenant {tenant!r} has no dialogue {dialogue_id!r} in {layout.uri}."
-            " Add a session first, or check the id."
-        )
-    named = Named.of(manifest)
-    turns, entities, edges, accesses = (
-        read_visible(layout, table, scope, named)
-        for table in ("turns", "entities", "edges", "accesses")
+    for _ in range(READ_RETRIES):
+        sessions = layout.dataset("sessions", version)
+        manifest = session_order(read_manifest(layout, scope, version=sessions.version))
+        if manifest.num_rows == 0:
+            raise NotFoundError(
+                f"Tenant {tenant!r} has no dialogue {dialogue_id!r} in {layout.uri}."
+                " Add a session first, or check the id."
+            )
+        named = Named.of(manifest)
+        rows = {table: read_visible(layout, table, scope, named) for table in GRAPH_TABLES}
+        complete = all(_is_complete(manifest, table, rows[table]) for table in GRAPH_TABLES[:3])
+        if complete or layout.dataset("sessions").version == sessions.version:
+            # Rows that are missing at the latest version: assembling says which.
+            return assemble_graph(manifest, *rows.values())
+        if version is not None:
+            break
+    raise ConflictError(
+        f"Parts of dialogue {dialogue_id!r} were forgotten while it was read, or since version"
+        f" {version}; read the latest version."
     )
-    return assemble_graph(manifest, turns, entities, edges, accesses)
+
+
+def _is_complete(manifest: pa.Table, table: str, rows: pa.Table) -> bool:
+    """Whether no row that the manifest counts is missing: a forget may delete between reads."""
+    counted: int = pc.sum(manifest.column(f"n_{table}")).as_py() or 0
+    n_read: int = rows.num_rows
+    return n_read >= counted

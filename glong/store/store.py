@@ -1,19 +1,27 @@
 """The store as one object; each method is a few lines over the modules beside it."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from glong.errors import NotFoundError
+from glong.errors import ConflictError, NotFoundError
 from glong.graph import MemoryGraph
 from glong.ids import dialogue_key
 from glong.store.checks import Violation, verify
 from glong.store.compaction import Compaction, compact
-from glong.store.export import export_tables
+from glong.store.export import export_dialogue, export_tables
+from glong.store.forgetting import Target, forget, restore_sessions, sweep
+from glong.store.forgotten import EPOCH, Forgotten, read_forgotten
 from glong.store.layout import Layout, StoreMeta, create_or_open_layout, open_layout
+from glong.store.lease import alone, writing
+from glong.store.leaving_out import leave_out
+from glong.store.purge import Purge, is_purge_due, purge, purge_version
 from glong.store.reading import (
     Scope,
     iter_visible,
@@ -33,7 +41,8 @@ from glong.store.waves import (
     write_wave,
     write_wave_fragments,
 )
-from glong.tables import ACCESSES
+from glong.tables import ACCESSES, MANIFEST, built_schema
+from glong.types import Receipt
 
 __all__ = ["Store"]
 
@@ -94,15 +103,42 @@ class Store:
     def append_wave(self, wave: Wave) -> int:
         """Commit a wave: data rows, then the manifest; returns the new version.
 
+        What was forgotten is left out, unless the wave restores it.
+
         Raises:
             StoreError: a session stands twice in it, or the store cannot be written.
-            ConflictError: other writers were faster every time.
+            ConflictError: other writers were faster every time, or a purge holds the store.
         """
-        return write_wave(self.layout, wave)
+        with writing(self.layout):
+            forgotten = read_forgotten(self.layout)
+            built = wave.built.cast(built_schema(self.meta.dimension))
+            if wave.restore:
+                forgotten = restore_sessions(self.layout, forgotten, built, wave.built_at)
+            failures = forgotten.without(wave.record_failures)
+            left = leave_out(built, forgotten).built
+            wave = dataclasses.replace(wave, built=left, record_failures=failures)
+            write_wave(self.layout, wave)
+            return self._settle(built["dialogue_key"], forgotten.version)
 
-    def write_fragments(self, built: pa.Table, batch_id: str, built_at: datetime) -> FragmentBatch:
-        """On a worker: write the rows of built sessions as files that nothing names yet."""
-        return write_wave_fragments(self.layout, built, batch_id, built_at)
+    def _settle(self, dialogue_keys: pa.ChunkedArray, forgotten_version: int) -> int:
+        """Take out again what was forgotten while it was being written; returns the version."""
+        if int(self.layout.dataset("forgotten").version) != forgotten_version:
+            sweep(self.layout, pc.unique(dialogue_keys).to_pylist())
+        return self.version
+
+    def write_fragments(
+        self, built: pa.Table, batch_id: str, built_at: datetime, *, restore: bool = False
+    ) -> FragmentBatch:
+        """On a worker: write the rows of built sessions as files that nothing names yet.
+
+        What was forgotten is left out, unless it is to be restored.
+        """
+        with writing(self.layout):
+            forgotten = read_forgotten(self.layout)
+            built = built.cast(built_schema(self.meta.dimension))
+            left = built if restore else leave_out(built, forgotten).built
+            batch = write_wave_fragments(self.layout, left, batch_id, built_at)
+            return dataclasses.replace(batch, forgotten_version=forgotten.version)
 
     def commit_fragments(
         self,
@@ -110,21 +146,53 @@ class Store:
         record_failures: pa.Table,
         *,
         replace: bool = False,
+        restore: bool = False,
     ) -> int:
-        """On the driver: commit what workers wrote as one wave, each batch once."""
-        return commit_wave_fragments(self.layout, batches, record_failures, replace=replace)
+        """On the driver: commit what workers wrote as one wave, each batch once.
+
+        Raises:
+            ConflictError: a purge holds the store, or removed the files since they were written.
+        """
+        with writing(self.layout):
+            oldest = min((batch.forgotten_version for batch in batches), default=0)
+            if batches and oldest < purge_version(self.layout):
+                raise ConflictError(
+                    f"A purge of {self.uri} removed files that were written and not yet committed;"
+                    " nothing was committed. Run the job again."
+                )
+            forgotten = read_forgotten(self.layout)
+            rows = pa.concat_tables([MANIFEST.empty_table(), *(b.manifest for b in batches)])
+            if restore:
+                at = max(rows["built_at"].to_pylist(), default=EPOCH)
+                forgotten = restore_sessions(self.layout, forgotten, rows, at)
+            failures = forgotten.without(record_failures)
+            commit_wave_fragments(self.layout, batches, failures, replace=replace)
+            return self._settle(rows["dialogue_key"], oldest)
 
     def touch(
         self, tenant: str, dialogue_id: str, edge_ids: Sequence[str], accessed_at: datetime
     ) -> None:
-        """Record that edges were retrieved; the latest time counts from the next load on."""
+        """Record that edges were retrieved; the latest time counts from the next load on.
+
+        Edges that were forgotten since they were retrieved are left out.
+
+        Raises:
+            ConflictError: a purge holds the store; try again when it has ended.
+        """
+        key = dialogue_key(tenant, dialogue_id)
+        if not edge_ids:
+            return
+        with writing(self.layout):
+            if read_forgotten(self.layout, tenant).touches(key):
+                known = self.visible("edges", dialogue_key=key, columns=["edge_id"])["edge_id"]
+                edge_ids = [edge for edge in edge_ids if edge in set(known.to_pylist())]
+            self._append_accesses(tenant, key, edge_ids, accessed_at)
+
+    def _append_accesses(
+        self, tenant: str, key: str, edge_ids: Sequence[str], accessed_at: datetime
+    ) -> None:
         n = len(edge_ids)
-        columns = [
-            [tenant] * n,
-            [dialogue_key(tenant, dialogue_id)] * n,
-            list(edge_ids),
-            [accessed_at] * n,
-        ]
+        columns = [[tenant] * n, [key] * n, list(edge_ids), [accessed_at] * n]
         append_rows(self.layout, {"accesses": pa.table(columns, schema=ACCESSES)})
 
     # Reading
@@ -207,16 +275,59 @@ class Store:
             raise NotFoundError(f"Tenant {tenant!r} has no dialogue {dialogue_id!r} in {self.uri}.")
         return session_order(rows)
 
-    def forgotten_keys(self, tenant: str) -> frozenset[str]:
-        """Keys of what this tenant has had forgotten, and which stays so."""
-        rows = self.visible("forgotten", tenant=tenant, columns=["key"])
-        return frozenset(rows.column("key").to_pylist())
+    def export_dialogue(self, tenant: str, dialogue_id: str) -> dict[str, Any]:
+        """One memory as a JSON document; see :func:`glong.store.export.export_dialogue`.
+
+        Raises:
+            NotFoundError: the tenant has no session of this dialogue.
+        """
+        return export_dialogue(self.layout, tenant, dialogue_id)
+
+    # Forgetting
+
+    def forgotten(self, tenant: str | None = None) -> Forgotten:
+        """What was forgotten and stays so, of one tenant or all; every writer is held against it.
+
+        ``forgotten.strip(tenant, session)`` is a session without it, :meth:`leave_out` built rows.
+        """
+        return read_forgotten(self.layout, tenant)
+
+    def forget(self, tenant: str, target: Target, at: datetime) -> Receipt:
+        """Forget for readers and for later builds; :meth:`purge` then removes it from the disk.
+
+        Raises:
+            NotFoundError: the tenant has no such thing.
+            ConflictError: a purge holds the store; try again when it has ended.
+        """
+        with writing(self.layout):
+            return forget(self.layout, tenant, target, at)
+
+    def purge(self, now: datetime) -> Purge:
+        """Remove from the disk what no reader sees: forgotten rows, garbage, old versions, indexes.
+
+        Takes the store alone: writers are refused with a ``ConflictError`` until it ends. Versions
+        before it can no longer be read. May be killed anywhere and be run again.
+
+        Raises:
+            ConflictError: another purge holds the store, or writers did not end in time.
+        """
+        with alone(self.layout) as lease:
+            return purge(self.layout, now, lease.renew)
+
+    @property
+    def purge_due(self) -> bool:
+        """Whether anything was forgotten since the last purge."""
+        return is_purge_due(self.layout)
 
     # Keeping
 
     def routine(self) -> tuple[str, ...]:
         """Upkeep that is due, beside running writers; returns what was done, as ``TABLE WORK``."""
-        return run_routine(self.layout)
+        try:
+            with writing(self.layout):
+                return run_routine(self.layout)
+        except ConflictError:  # a purge holds the store; what is due stays due
+            return ()
 
     def compact(self, *, now: datetime, grace: timedelta = timedelta(hours=1)) -> Compaction:
         """Delete garbage, merge files, refresh indexes, drop old versions.
@@ -228,7 +339,8 @@ class Store:
         Raises:
             ConflictError: a writer was faster.
         """
-        return compact(self.layout, now=now, grace=grace)
+        with writing(self.layout):
+            return compact(self.layout, now=now, grace=grace)
 
     def status(self) -> Status:
         """Counts of rows, garbage, versions, files and index coverage."""

@@ -56,6 +56,9 @@ class Wave:
         record_failures: rows of ``FAILURES`` that belong to no stored session.
         replace: replace the manifest row even where content and fingerprints are equal (``--rebuild
             all``).
+        restore: these sessions were given again on purpose: lift what was forgotten of them.
+        over: replace only manifest rows of these batches, whatever their content: what was read
+            before must be what is replaced.
     """
 
     batch_id: str
@@ -63,6 +66,8 @@ class Wave:
     built: pa.Table
     record_failures: pa.Table
     replace: bool = False
+    restore: bool = False
+    over: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,11 +78,13 @@ class FragmentBatch:
         manifest: rows of ``MANIFEST``.
         failures: rows of ``FAILURES`` of sessions that stay pending.
         fragments: table name -> JSON of each fragment's metadata (about 400 bytes each).
+        forgotten_version: of the table ``forgotten`` that the rows were held against.
     """
 
     manifest: pa.Table
     failures: pa.Table
     fragments: Mapping[str, tuple[str, ...]]
+    forgotten_version: int = 0
 
 
 def write_wave(layout: Layout, wave: Wave) -> int:
@@ -93,7 +100,7 @@ def write_wave(layout: Layout, wave: Wave) -> int:
     _check_unique(rows)
     append_rows(layout, explode(settled, wave.batch_id, layout.meta.dimension))
     merge_failures(layout, pa.concat_tables([wave.record_failures.cast(FAILURES), pending]))
-    return merge_manifest(layout, rows, replace=wave.replace)
+    return merge_manifest(layout, rows, replace=wave.replace, over=wave.over)
 
 
 def append_rows(layout: Layout, tables: Mapping[str, pa.Table]) -> None:
@@ -114,11 +121,14 @@ def merge_failures(layout: Layout, failures: pa.Table) -> None:
         merge.execute(first_of_each(failures, "failure_id"))
 
 
-def merge_manifest(layout: Layout, rows: pa.Table, *, replace: bool = False) -> int:
+def merge_manifest(
+    layout: Layout, rows: pa.Table, *, replace: bool = False, over: Sequence[str] | None = None
+) -> int:
     """Name the sessions in the manifest: from here on their rows are visible.
 
     A row that is there is replaced if its content, fingerprints or status differ, so of two jobs
-    that built the same sessions the first one's rows stay.
+    that built the same sessions the first one's rows stay. With ``replace`` it is replaced in any
+    case, with ``over`` if it is of one of these batches.
 
     Returns:
         The version of ``sessions`` after it.
@@ -126,7 +136,8 @@ def merge_manifest(layout: Layout, rows: pa.Table, *, replace: bool = False) -> 
     if rows.num_rows:
         with translated(f"write {rows.num_rows} sessions to the manifest of {layout.uri}"):
             merge = layout.dataset("sessions").merge_insert("session_key")
-            merge = merge.when_matched_update_all(condition=None if replace else _differs())
+            condition = _of_batches(over) if over is not None else _differs()
+            merge = merge.when_matched_update_all(condition=None if replace else condition)
             merge = merge.when_not_matched_insert_all()
             # With a BTREE on the key such a merge fails in Lance 14: none is made or used.
             merge.conflict_retries(CONFLICT_RETRIES).use_index(False).execute(rows)
@@ -136,6 +147,11 @@ def merge_manifest(layout: Layout, rows: pa.Table, *, replace: bool = False) -> 
 def _differs() -> str:
     columns = REPLACED_IF_DIFFERENT
     return " or ".join(f"(target.{name} is distinct from source.{name})" for name in columns)
+
+
+def _of_batches(batches: Sequence[str]) -> str:
+    listed = ", ".join(f"'{batch}'" for batch in sorted(set(batches)))
+    return f"target.batch_id IN ({listed})" if listed else "false"
 
 
 def _check_unique(rows: pa.Table) -> None:

@@ -32,6 +32,7 @@ from glong.models.rendering import render
 from glong.models.smollm2 import smollm2_folder
 from glong.planning import Rebuild
 from glong.sources import Reader
+from glong.store import Forgotten
 from glong.types import GenerationRequest, Session
 
 HERE = Path(__file__).parent
@@ -91,7 +92,7 @@ def run_pipeline(work: Work, spec: ExtractorSpec) -> dict[str, Any]:
             limit=0,
             fingerprints=Fingerprints("", "", ""),
             manifest=ray.put(manifest),
-            forgotten=frozenset(),
+            forgotten=Forgotten(),
         )
         plan = plan_resources(models, {"CPU": 2.0})
         calls = []

@@ -3,23 +3,26 @@
 import json
 import subprocess
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from glong import cli
 from glong._version import __version__
 from glong.cli import main
 from glong.errors import ModelError
+from glong.memory import Memory
 from glong.sources import sample_dialogues
 from glong.store import Store
+from glong.types import Retrieval
 from tests.jobs.inputs import dialogue, write
 
 SAMPLES = str(sample_dialogues())
 FAKE = ["--models", "fake"]
 ASK = ["retrieve", "--dialogue", "mira-and-tom", "Where does Mira live?", *FAKE]
+COMMANDS = ("build", "retrieve", "graph", "history", "export", "doctor", "demo")
+DRAW = ["graph", "--dialogue", "mira-and-tom"]
 BUILD = ["build", "--input", SAMPLES, *FAKE]
 
 
@@ -93,7 +96,7 @@ def test_sessions_that_failed_end_with_1(
 def test_retrieve_shows_facts_with_score_parts_source_and_time(
     store: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*ASK, *store, "--k", "2"]) == 0
+    assert main([*ASK, *store, "--k", "2", "--profile", "paper"]) == 0
     first, source, second, _ = capsys.readouterr().out.splitlines()
     assert first.startswith("1. ")
     assert second.startswith("2. ")
@@ -105,22 +108,95 @@ def test_retrieve_gives_programs_everything_with_times_as_rfc_3339(
     store: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = "2026-02-01T00:00:00Z"
-    result = document([*ASK, *store, "--k", "2", "--now", now], capsys)
+    ask = [*ASK, *store, "--k", "2", "--now", now, "--profile", "paper"]
+    result = document(ask, capsys)
     assert len(result["hits"]) == 2
     hit = result["hits"][0]
-    assert hit.keys() == {"edge", "turn", "score", "parts"}
+    assert hit.keys() == {"turn", "session_id", "edges", "score", "parts"}
     assert hit["parts"].keys() == {"similarity", "weight", "recency"}
-    for time in (hit["turn"]["time"], hit["edge"]["created_at"]):
+    for time in (hit["turn"]["time"], hit["edges"][0]["created_at"]):
         assert time.endswith("Z")
         assert "T" in time
         assert datetime.fromisoformat(time).tzinfo is not None
-    again = document([*ASK, *store, "--k", "2", "--now", now], capsys)
+    again = document(ask, capsys)
     assert all(hit["parts"]["recency"] == 1.0 for hit in again["hits"])
-    assert {hit["edge"]["accessed_at"] for hit in again["hits"]} == {now}
+    assert {edge["accessed_at"] for hit in again["hits"] for edge in hit["edges"]} == {now}
 
 
-def test_nothing_found_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli._hits_text([]) == "No memory answers this."
+def test_retrieve_takes_the_recent_turns_and_a_time_to_answer_as_of(
+    store: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def remember(self: Memory, dialogue: str, query: str, **options: Any) -> Retrieval:
+        asked.update(options)
+        return Retrieval((), 1)
+
+    monkeypatch.setattr(Memory, "retrieve", remember)
+    then = ["--as-of", "2026-01-01T00:00:00Z"]
+    assert main([*ASK, *store, "--recent", "Hi.", "--recent", "Is it big?", *then]) == 0
+    assert asked["recent"] == ["Hi.", "Is it big?"]
+    assert asked["as_of"] == datetime(2026, 1, 1, tzinfo=UTC)
+    assert asked["now"] is None
+    assert main([*ASK, *store]) == 0
+    assert (asked["recent"], asked["as_of"]) == ([], None)
+
+
+# graph and history
+
+
+def test_graph_draws_a_memory_as_a_page(
+    store: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "memory.html"
+    draw = ["graph", *store, "--dialogue", "mira-and-tom", "--out", str(out)]
+    assert main(draw) == 0
+    said = capsys.readouterr().out
+    page = out.read_text(encoding="utf-8")
+    assert said.startswith(f"{out}: ")
+    assert said.removeprefix(f"{out}: ").strip() in page
+    assert "Mira" in page
+    assert main([*draw, "--max-edges", "2"]) == 0
+    assert "2 facts between" in capsys.readouterr().out
+
+
+def test_graph_draws_what_is_around_a_question_and_notes_no_access(
+    store: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "memory.html")
+    draw = ["graph", *store, *FAKE, "--dialogue", "mira-and-tom", "--out", out]
+    ask = ["--query", "Where does Mira live?", "--k", "2", "--profile", "paper"]
+    drawn = document([*draw, *ask], capsys)
+    assert drawn["title"] == "mira-and-tom: Where does Mira live?"
+    assert len(drawn["hits"]) == 2
+    assert sum(link["is_hit"] for link in drawn["links"]) == 2
+    assert Store.open(store[1]).visible("accesses").num_rows == 0
+
+
+def test_graph_draws_what_is_around_an_entity(
+    store: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "memory.html")
+    draw = ["graph", *store, "--dialogue", "mira-and-tom", "--out", out, "--entity", "tom"]
+    drawn = document(draw, capsys)
+    (tom,) = [i for i, node in enumerate(drawn["nodes"]) if node["is_asked"]]
+    assert drawn["nodes"][tom]["name"] == "Tom"
+    assert all(tom in (link["head"], link["tail"]) for link in drawn["links"])
+
+
+def test_history_lists_facts_in_order_of_time(
+    store: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = ["history", *store, "--dialogue", "mira-and-tom", "Mira"]
+    facts = document(ask, capsys)
+    assert len(facts) > 1
+    assert all("Mira" in (fact["subject"], fact["object"]) for fact in facts)
+    times = [fact["created_at"] for fact in facts]
+    assert times == sorted(times)
+    assert main(ask) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(facts)
+    assert main([*ask, "--relation", "flies_to"]) == 0
+    assert capsys.readouterr().out == "No such fact was ever said.\n"
 
 
 # export
@@ -221,6 +297,10 @@ def test_demo_gives_programs_its_answers(capsys: pytest.CaptureFixture[str]) -> 
         (["build", "--input", "none.jsonl", "--store", "m", *FAKE], "'none.jsonl' does not exist"),
         (["build", "--input", SAMPLES, "--store", "m", "--models", "huge"], "models is 'huge'"),
         ([*ASK, "--store", "none"], "There is no store at "),
+        ([*DRAW, "--out", "o.html", "--store", "none"], "There is no store at "),
+        ([*DRAW, "--out", "o.svg", "--store", "none"], "allowed: a file ending in .html or .png"),
+        ([*DRAW, "--out", "o.png", "--store", "m", "--max-edges", "0"], "allowed: 1 or more"),
+        (["history", "Mira", "--dialogue", "d", "--store", "none"], "There is no store at "),
         (["export", "--store", "none", "--out", "o"], "There is no store at "),
         (["doctor", *FAKE, "--store", "none"], "There is no store at "),
     ],
@@ -256,13 +336,38 @@ def test_a_question_that_cannot_be_asked_ends_with_2(
 
 
 @pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--entity", "Mirra"], "no entity 'Mirra' among"),
+        (["--out", "nowhere/o.html"], "'nowhere/o.html' and cannot be written"),
+        (["--out", "nowhere/o.png"], "'nowhere/o.png' and cannot be written"),
+    ],
+)
+def test_a_picture_that_cannot_be_made_ends_with_2(
+    options: list[str],
+    says: str,
+    store: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*DRAW, *store, "--out", "o.html", *options]) == 2
+    assert says in capsys.readouterr().err
+    assert list(tmp_path.glob("*.html")) == []
+
+
+@pytest.mark.parametrize(
     ("argv", "says"),
     [
         ([], "required: COMMAND"),
         (["dance"], "invalid choice: 'dance'"),
         (["build", "--store", "m"], "required: --input"),
+        ([*DRAW, "--store", "m"], "required: --out"),
+        ([*DRAW, "--query", "q", "--entity", "e"], "not allowed with argument"),
         ([*ASK, "--store", "m", "--now", "today"], "not a time with a zone; allowed: RFC 3339"),
         ([*ASK, "--store", "m", "--now", "2026-01-05T10:00:00"], "not a time with a zone"),
+        ([*ASK, "--store", "m", "--as-of", "then"], "argument --as-of: 'then' is not a time"),
         ([*ASK, "--store", "m", "--profile", "best"], "invalid choice: 'best'"),
     ],
 )
@@ -308,4 +413,4 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("build", "retrieve", "export", "doctor", "demo"))
+    assert all(name in shown for name in COMMANDS)

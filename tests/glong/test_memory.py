@@ -12,7 +12,7 @@ from glong.errors import ConfigError, NotFoundError, SchemaError, SourceError, S
 from glong.memory import Added, Memory, hit_of
 from glong.models.fake import FakeEncoder, FakeExtractor
 from glong.planning import Rebuild
-from glong.retrieval import MemoryIndex, Query, retrieve
+from glong.retrieval import MemoryIndex, Query, Scored, query_text, retrieve
 from glong.sources import Reader, sample_dialogues
 from glong.store import Store
 from glong.types import Extraction, Failure, Place, Session, Triplet, Turn
@@ -230,9 +230,37 @@ def test_retrieving_is_the_pure_function_on_the_stored_graph(memory: Memory, pro
         vector=FakeEncoder(384).encode(["Where does Mira live?"])[0],
         now_s=NOW.timestamp(),
     )
-    expected = retrieve(MemoryIndex.of(graph), query, PROFILES[profile].at_k(4))
+    index = MemoryIndex.of(graph)
+    expected = retrieve(index, query, PROFILES[profile].at_k(4))
     found = memory.retrieve("mira-and-tom", query.text, k=4, now=NOW, profile=profile).hits
-    assert list(found) == [hit_of(graph, scored) for scored in expected]
+    assert list(found) == [hit_of(graph, scored, index.validity) for scored in expected]
+
+
+def test_a_fact_that_a_later_one_closed_says_so(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lived = Triplet("I", "live_in", "Bergen", 0)
+    moved = Triplet("I", "live_in", "Oslo", 0)
+    monkeypatch.setattr("tests.glong.test_memory.FACTS", (lived,))
+    add(memory, TURNS[:1])
+    monkeypatch.setattr("tests.glong.test_memory.FACTS", (moved,))
+    add(memory, TURNS[:1], session_id="s2", started_at="2026-01-09T10:00:00Z")
+    hits = memory.retrieve("d", "Where does Mira live?", k=2, now=NOW, profile="paper").hits
+    found = {hit.object: hit.edges[0] for hit in hits}
+    bergen, oslo = found["Bergen"], found["Oslo"]
+    assert (bergen.valid_to, bergen.closed_by) == (oslo.created_at, oslo.edge_id)
+    assert (oslo.valid_to, oslo.closed_by) == (None, "")
+    facts = memory.history("d", "mira", "live_in")
+    assert [fact.object for fact in facts] == ["Bergen", "Oslo"]
+    assert facts[0].closed_by == oslo.edge_id
+    with pytest.raises(NotFoundError, match="no entity 'Tomas'"):
+        memory.history("d", "Tomas")
+
+
+def test_a_question_may_leave_no_trace(memory: Memory) -> None:
+    add(memory)
+    assert memory.retrieve("d", "greyhound", profile="paper", touch=False).hits
+    assert memory.store.visible("accesses").num_rows == 0
 
 
 def test_what_was_retrieved_is_remembered_as_accessed_then(memory: Memory) -> None:
@@ -249,16 +277,42 @@ def test_what_was_retrieved_is_remembered_as_accessed_then(memory: Memory) -> No
 def test_without_a_time_now_is_taken(memory: Memory) -> None:
     add(memory)
     before = datetime.now(UTC).timestamp()
-    memory.retrieve("d", "greyhound", k=1)
+    memory.retrieve("d", "greyhound", k=1, profile="paper")
     assert before <= memory.graph("d").accessed_s.max() <= datetime.now(UTC).timestamp()
 
 
-def test_a_memory_without_facts_gives_no_hits(
+def test_of_a_memory_without_facts_only_turns_are_hits(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.glong.test_memory.FACTS", ())
     assert add(memory).n_edges == 0
-    assert memory.retrieve("d", "anything").hits == ()
+    assert memory.retrieve("d", "I grill corn", profile="paper").hits == ()
+    hits = memory.retrieve("d", "Nice, I grill corn.", profile="hybrid").hits
+    assert hits
+    assert all(hit.edges == () and hit.edge is None for hit in hits)
+    assert all((hit.subject, hit.relation) == (hit.turn.speaker, "said") for hit in hits)
+    assert all((hit.object, hit.session_id) == (hit.turn.text, "s1") for hit in hits)
+    assert memory.store.visible("accesses").num_rows == 0
+
+
+def test_the_recent_turns_and_the_time_reach_the_query(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Query] = []
+
+    def retrieve_none(index: MemoryIndex, query: Query, config: object) -> list[Scored]:
+        asked.append(query)
+        return []
+
+    monkeypatch.setattr("glong.memory.retrieve", retrieve_none)
+    add(memory)
+    recent = ["Hello.", "I got a dog."]
+    memory.retrieve("d", "Is it big?", recent=recent, now=NOW, as_of=NOW - timedelta(days=1))
+    (query,) = asked
+    assert (query.text, query.recent) == ("Is it big?", tuple(recent))
+    assert (query.now_s, query.as_of_s) == (NOW.timestamp(), NOW.timestamp() - 86_400)
+    (expected,) = FakeEncoder(384).encode([query_text("Is it big?", tuple(recent))])
+    assert query.vector.tolist() == expected.tolist()
 
 
 def test_an_unknown_dialogue_is_an_error(memory: Memory) -> None:
@@ -280,8 +334,9 @@ def test_tenants_do_not_see_each_other(memory: Memory) -> None:
     ("options", "says"),
     [
         ({"k": 0}, "retrieval.k is 0; allowed: 1 or more"),
-        ({"profile": "best"}, "profile is 'best'; allowed: paper"),
+        ({"profile": "best"}, "profile is 'best'; allowed: hybrid, paper"),
         ({"now": datetime(2026, 2, 1)}, "now is .*without a zone"),
+        ({"as_of": datetime(2026, 2, 1)}, "as_of is .*without a zone"),
     ],
 )
 def test_wrong_settings_of_a_question_are_refused(

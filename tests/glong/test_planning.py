@@ -1,5 +1,6 @@
 """What has to be built."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -8,7 +9,12 @@ import pytest
 from glong import ids
 from glong.build import Fingerprints
 from glong.planning import KNOWN_COLUMNS, Planner, Rebuild, known_sessions
+from glong.store import Forgotten, by_hand_id
+from glong.store.forgotten import Kind, Mark, said
 from glong.types import Failure, Session, Turn
+from tests.glong.store.rows import forgotten
+
+NOTHING = Forgotten()
 
 NOW = Fingerprints("e1", "s1", "v1")
 START = datetime(2026, 1, 5, 10, tzinfo=UTC)
@@ -24,7 +30,9 @@ def manifest_row(of: Session, status: str = "built", extractor: str = "e1") -> d
     return dict(zip(KNOWN_COLUMNS, values, strict=True))
 
 
-def planner(rebuild: Rebuild = Rebuild.NONE, forgotten: frozenset[str] = frozenset()) -> Planner:
+def planner(
+    rebuild: Rebuild = Rebuild.NONE, marks: Forgotten = NOTHING, restore: bool = False
+) -> Planner:
     rows = [
         manifest_row(session("done")),
         manifest_row(session("stale"), extractor="e0"),
@@ -32,7 +40,7 @@ def planner(rebuild: Rebuild = Rebuild.NONE, forgotten: frozenset[str] = frozens
         manifest_row(session("changed", "Old text.")),
     ]
     known = known_sessions(pa.Table.from_pylist(rows), NOW)
-    return Planner("t", known, forgotten, rebuild)
+    return Planner("t", known, marks, rebuild, restore)
 
 
 SESSIONS = [session(name) for name in ("new", "done", "stale", "broken", "changed")]
@@ -61,15 +69,46 @@ def test_what_is_stale_is_counted_so_that_the_user_is_told() -> None:
     assert plan.counts["stale"] == 1
 
 
+DIALOGUE = ids.dialogue_key("t", "d")
+NEW = ids.session_key("t", "d", "new")
+
+
 @pytest.mark.parametrize(
-    "key",
-    [ids.dialogue_key("t", "d"), ids.session_key("t", "d", "new")],
+    "mark",
+    [Mark(Kind.DIALOGUE, (DIALOGUE,)), Mark(Kind.SESSION, (NEW,))],
     ids=["dialogue", "session"],
 )
-def test_what_was_forgotten_stays_forgotten_even_when_all_is_rebuilt(key: str) -> None:
-    plan = planner(Rebuild.ALL, frozenset({key}))
+def test_what_was_forgotten_stays_forgotten_even_when_all_is_rebuilt(mark: Mark) -> None:
+    plan = planner(Rebuild.ALL, forgotten(DIALOGUE, mark))
     assert not plan.wants(session("new"))
     assert plan.counts == {"seen": 1, "forgotten": 1}
+    assert planner(Rebuild.NONE, forgotten(DIALOGUE, mark), restore=True).wants(session("new"))
+
+
+def test_a_forgotten_turn_is_left_out_before_anything_looks_at_the_session() -> None:
+    two = Session("d", "new", START, (Turn(0, "Mira", "Hello."), Turn(1, "Mira", "A secret.")))
+    plan = planner(marks=forgotten(DIALOGUE, Mark(Kind.TURN, (NEW, said("Mira", "a  SECRET.")))))
+    assert plan.screen(two) == Session("d", "new", START, two.turns[:1])
+    assert plan.counts == {"seen": 1, "pending": 1, "forgotten_turns": 1}
+    known = known_sessions(
+        pa.Table.from_pylist([manifest_row(replace(two, turns=two.turns[:1]))]), NOW
+    )
+    assert not Planner("t", known, plan.forgotten).wants(two)
+
+
+def test_a_session_of_which_an_edge_was_forgotten_is_built_again_only_to_restore_it() -> None:
+    done = ids.session_key("t", "d", "done")
+    marks = forgotten(DIALOGUE, Mark(Kind.EDGE, (done, "mira", "likes", "corn")))
+    assert not planner(marks=marks).wants(session("done"))
+    assert planner(marks=marks, restore=True).wants(session("done"))
+
+
+def test_a_reserved_session_id_is_a_failure() -> None:
+    for reserved in (by_hand_id(), by_hand_id("s1")):
+        refused = planner().screen(session(reserved))
+        assert isinstance(refused, Failure)
+        assert refused.kind == "reserved_session_id"
+    assert isinstance(planner().screen(session("by-hand-made")), Session)
 
 
 def test_another_tenants_manifest_says_nothing() -> None:

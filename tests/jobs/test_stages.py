@@ -11,7 +11,8 @@ from glong.build import BUILT, FAILED, PENDING, Fingerprints, Models, build_rows
 from glong.config import FAKE_MODELS
 from glong.models.fake import FakeEncoder, FakeExtractor, FakeScorer
 from glong.planning import KNOWN_COLUMNS, Rebuild
-from glong.store import Store
+from glong.store import Forgotten, Store
+from glong.store.forgotten import Kind, Mark
 from glong.tables import EXTRACTED, MANIFEST, SESSION, WEIGHED, built_schema
 from glong.types import Failure, Session, Turn
 from jobs import stages
@@ -27,7 +28,7 @@ from jobs.stages import (
     read_files,
     split_events,
 )
-from tests.glong.store.rows import META, START, built, built_session
+from tests.glong.store.rows import META, START, built, built_session, forgotten
 from tests.jobs.inputs import dialogue, session, write
 
 EVENTS = [{"stage": "read", "seconds": 1.5}, {"failure": {"kind": "ü\u2028"}}]
@@ -171,7 +172,7 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "limit": 0,
         "fingerprints": Fingerprints("x", "s", "e"),
         "manifest": MANIFEST.empty_table().select(list(KNOWN_COLUMNS)),
-        "forgotten": frozenset(),
+        "forgotten": Forgotten(),
     }
 
 
@@ -224,8 +225,9 @@ def test_what_is_known_or_forgotten_counts_towards_the_limit(
     tmp_path: Any, plan: dict[str, Any]
 ) -> None:
     path = write(tmp_path / "a.jsonl", [dialogue("d", 4)])
-    forgotten = frozenset({ids.session_key("t", "d", "s1")})
-    found, events = read([path], plan | {"limit": 3, "forgotten": forgotten})
+    mark = Mark(Kind.SESSION, (ids.session_key("t", "d", "s1"),))
+    marks = forgotten(ids.dialogue_key("t", "d"), mark)
+    found, events = read([path], plan | {"limit": 3, "forgotten": marks})
     assert found == ["s0", "s2"]
     assert events[-1]["sessions"] == {"seen": 3, "pending": 2, "forgotten": 1}
 

@@ -45,6 +45,8 @@ def test_events_and_counts_become_the_summary(tally: Tally) -> None:
     assert numbers == {
         "sessions_seen": 10,
         "sessions_forgotten": 1,
+        "turns_forgotten": 0,
+        "edges_forgotten": 0,
         "sessions_skipped": 3,
         "sessions_stale": 2,
         "sessions_planned": 6,

@@ -33,7 +33,12 @@ class FakeStore:
         return len(self.committed)
 
     def commit_fragments(
-        self, batches: list[FragmentBatch], failures: pa.Table, *, replace: bool
+        self,
+        batches: list[FragmentBatch],
+        failures: pa.Table,
+        *,
+        replace: bool,
+        restore: bool,
     ) -> int:
         self.fragments.append((list(batches), failures, replace))
         return len(self.fragments)

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from glong import ids
-from glong.store import Store, StoreMeta, Wave
+from glong.store import Forgotten, Store, StoreMeta, Wave
+from glong.store.forgotten import Kind, Mark, keyed
 from glong.tables import FAILURES, built_schema, failure_struct, record_failures_to
 from glong.types import Failure, Place
 
@@ -129,6 +130,15 @@ def record_failures(*failures: Failure, batch_id: str = "b0") -> pa.Table:
     """Failures that belong to no session, as rows of the table."""
     structs = [failure_struct(f, ids.failure_id("", f)) for f in failures]
     return record_failures_to(structs, "default", batch_id)
+
+
+def forgotten(dialogue_key: str, *marks: Mark) -> Forgotten:
+    """Marks of one dialogue, as they would be read from a store."""
+    secret = "0f" * 16
+    dialogue = frozenset({keyed(secret, Kind.DIALOGUE, dialogue_key)})
+    times = {keyed(secret, mark.kind, *mark.parts): 1 for mark in marks}
+    looked_for = dialogue if any(m.kind is Kind.MENTION for m in marks) else frozenset[str]()
+    return Forgotten((secret,), times, dialogue, looked_for, latest=1)
 
 
 def new_store(path: object) -> Store:

@@ -47,9 +47,9 @@ def test_a_wave_whose_manifest_is_yet_to_come_is_left_alone(
     store = new_store(tmp_path / "s")
     store.append_wave(wave("b0", built_session("d", "s0")))
 
-    def late_manifest(layout: object, rows: object, *, replace: bool) -> int:
+    def late_manifest(layout: object, rows: object, **options: object) -> int:
         store.compact(now=datetime.now(UTC), grace=HOUR)
-        return merge(layout, rows, replace=replace)
+        return merge(layout, rows, **options)
 
     merge = waves.merge_manifest
     monkeypatch.setattr(waves, "merge_manifest", late_manifest)

@@ -1,9 +1,7 @@
 from pathlib import Path
 
-import pyarrow as pa
-
-from glong.store.waves import append_rows
-from glong.tables import FORGOTTEN
+from glong import ids
+from glong.store import Target
 from tests.glong.store.rows import START, built_session, new_store, wave
 
 
@@ -46,9 +44,10 @@ def test_sessions_of_a_dialogue_come_in_order(tmp_path: Path) -> None:
     assert store.sessions_of("default", "d").column("session_id").to_pylist() == ["z", "b"]
 
 
-def test_forgotten_keys_are_those_of_the_tenant(tmp_path: Path) -> None:
+def test_what_was_forgotten_is_that_of_the_tenant(tmp_path: Path) -> None:
     store = new_store(tmp_path / "s")
-    rows = [("default", "session", "k1", "d", START), ("acme", "session", "k2", "d", START)]
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    append_rows(store.layout, {"forgotten": pa.table(columns, schema=FORGOTTEN)})
-    assert store.forgotten_keys("default") == {"k1"}
+    store.append_wave(wave("b", built_session("d", "s"), built_session("d", "s", tenant="acme")))
+    store.forget("default", Target("d"), START)
+    assert store.forgotten("default").touches(ids.dialogue_key("default", "d"))
+    assert not store.forgotten("acme")
+    assert not store.forgotten().touches(ids.dialogue_key("acme", "d"))

@@ -1,0 +1,102 @@
+"""``serve run serve.app:app``: the application, from environment variables.
+
+``GLONG_STORE`` is the folder or URI of the store, ``GLONG_MODELS`` a preset or TOML file,
+``GLONG_KEYS_FILE`` the hashed keys; see :mod:`serve.settings` for the bounds.
+"""
+
+import os
+from typing import Any
+
+from fastapi import FastAPI
+from ray import serve
+from ray.serve import Application
+from ray.serve.handle import DeploymentHandle
+
+from glong.config import load_models_config
+from serve.api import make_api
+from serve.auth import Keys, load_keys
+from serve.deployments import Encoder, Memories, Responder, Writer
+from serve.logs import LOG, set_up
+from serve.metrics import RequestMeters
+from serve.services import RayServices
+from serve.settings import ServeSettings, settings_from
+
+__all__ = ["Api", "build_app"]
+
+_SMALL: dict[str, Any] = {
+    "ray_actor_options": {"num_cpus": 0.1},
+    "logging_config": {"enable_access_log": False},
+}
+"""CPUs to start on a small machine; ``config.yaml`` has what a real one should get. Ray's access
+log is off, since ours says more and names no ids."""
+
+
+class Api:
+    """The ingress: keys, schemas, errors; all work is done by the other deployments."""
+
+    def __init__(
+        self,
+        settings: ServeSettings,
+        keys: Keys,
+        memories: DeploymentHandle[Any],
+        encoder: DeploymentHandle[Any],
+        writer: DeploymentHandle[Any],
+        responder: DeploymentHandle[Any] | None,
+    ) -> None:
+        set_up()
+        self._keys = keys
+        self._services = RayServices(
+            settings, memories=memories, encoder=encoder, writer=writer, responder=responder
+        )
+        if not keys.entries:
+            why = "GLONG_KEYS_FILE is not set: peers other than loopback get 403"
+            LOG.warning("no_keys", extra={"fields": {"why": why}})
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        """Called by Ray Serve in the replica, after the constructor."""
+        return make_api(self._services, self._keys, RequestMeters().observe)
+
+
+def build_app(settings: ServeSettings) -> Application:
+    """The deployments, bound together.
+
+    Raises:
+        ConfigError: the keys file or the models' configuration cannot be read.
+    """
+    keys = load_keys(settings.keys_file) if settings.keys_file else Keys()
+    memories = serve.deployment(
+        name="Memories", max_ongoing_requests=32, max_queued_requests=64, **_SMALL
+    )(Memories)
+    encoder = serve.deployment(
+        name="Encoder", max_ongoing_requests=128, max_queued_requests=256, **_SMALL
+    )(Encoder)
+    writer = serve.deployment(
+        name="Writer",
+        # More than may wait in it, so that it is the writer that refuses.
+        max_ongoing_requests=settings.max_waiting + 64,
+        max_queued_requests=64,
+        graceful_shutdown_timeout_s=60,
+        **_SMALL,
+    )(Writer)
+    responder = serve.deployment(
+        name="Responder", max_ongoing_requests=32, max_queued_requests=64, **_SMALL
+    )(Responder)
+    ingress = serve.deployment(
+        name="Api", max_ongoing_requests=256, max_queued_requests=512, **_SMALL
+    )(serve.ingress()(Api))
+    has_responder = load_models_config(settings.models).responder.backend != "none"
+    return ingress.bind(
+        settings,
+        keys,
+        memories.bind(settings),
+        encoder.bind(settings),
+        writer.bind(settings),
+        responder.bind(settings) if has_responder else None,
+    )
+
+
+def __getattr__(name: str) -> Application:
+    """Make ``app`` where it is asked for, so that importing this module needs no environment."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return build_app(settings_from(os.environ))

@@ -1,0 +1,146 @@
+"""A cache of what is slow to load, bounded by number and by bytes, where one loads for all.
+
+For one event loop. Who asks says how new an entry has to be: an older one is loaded again, and an
+entry whose load began before the question does not count as an answer unless it is new enough.
+Knows nothing of graphs or stores.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+__all__ = ["Entry", "LoadingCache", "Stamp"]
+
+Stamp = tuple[int, ...]
+"""Versions of the tables that an entry was made from; each only grows."""
+
+
+class Entry(Protocol):
+    """What a cache needs to know of what it holds."""
+
+    @property
+    def stamp(self) -> Stamp:
+        """What it was made from."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """What it weighs."""
+        ...
+
+
+E = TypeVar("E", bound=Entry)
+Load = Callable[[E | None], Awaitable[E]]
+"""The entry that is there, if any -> one at least as new as the moment of the call."""
+
+
+@dataclass(slots=True)
+class CacheCounts:
+    """What happened so far, and what is there now."""
+
+    hits: int = 0
+    misses: int = 0
+    refreshes: int = 0
+    evictions: int = 0
+    nbytes: int = 0
+
+
+class LoadingCache(Generic[E]):
+    """Least recently used goes first, as soon as there are too many or they weigh too much.
+
+    Args:
+        max_entries: entries at most.
+        max_bytes: bytes at most; a single entry that weighs more is answered from, but not kept.
+    """
+
+    def __init__(self, max_entries: int, max_bytes: int) -> None:
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[str, E] = OrderedDict()
+        self._loading: dict[str, asyncio.Task[E]] = {}
+        self.counts = CacheCounts()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def held(self) -> list[str]:
+        """Keys of all entries, least recently used first."""
+        return list(self._entries)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._entries
+
+    async def get(self, key: str, stamp: Stamp, load: "Load[E]") -> E:
+        """The entry, at least as new as ``stamp``.
+
+        Args:
+            key: whose entry.
+            stamp: read by the caller just before.
+            load: makes or renews it; one call at a time for a key, shared by all who wait.
+
+        Raises:
+            Exception: what ``load`` raises, to all who wait for it; nothing is kept then.
+        """
+        first = True
+        while True:
+            entry = self._entries.get(key)
+            if entry is not None and _is_new(entry.stamp, stamp):
+                self._entries.move_to_end(key)
+                self.counts.hits += first
+                return entry
+            if first:
+                self.counts.misses += entry is None
+                self.counts.refreshes += entry is not None
+            first = False
+            loaded = await self._load(key, load)
+            if _is_new(loaded.stamp, stamp):
+                return loaded
+
+    async def _load(self, key: str, load: "Load[E]") -> E:
+        """Wait for the load that runs, or start one; a caller that leaves does not end it."""
+        task = self._loading.get(key)
+        if task is None:
+            task = asyncio.create_task(self._loaded(key, load))
+            self._loading[key] = task
+            task.add_done_callback(lambda done: self._finished(key, done))
+        return await asyncio.shield(task)
+
+    def _finished(self, key: str, task: "asyncio.Task[E]") -> None:
+        del self._loading[key]
+        if not task.cancelled():
+            task.exception()  # looked at, so that asyncio does not log it: who waited has it
+
+    async def _loaded(self, key: str, load: "Load[E]") -> E:
+        try:
+            entry = await load(self._entries.get(key))
+        except BaseException:
+            self.drop([key])
+            raise
+        self.drop([key], evicted=False)
+        if entry.nbytes <= self._max_bytes:
+            self._entries[key] = entry
+            self.counts.nbytes += entry.nbytes
+            self._shrink()
+        return entry
+
+    def _shrink(self) -> None:
+        while len(self._entries) > self._max_entries or self.counts.nbytes > self._max_bytes:
+            self.drop([next(iter(self._entries))])
+
+    def drop(self, keys: Iterable[str], *, evicted: bool = True) -> None:
+        """Let entries go; keys that are not there do not matter."""
+        for key in keys:
+            entry = self._entries.pop(key, None)
+            if entry is not None:
+                self.counts.nbytes -= entry.nbytes
+                self.counts.evictions += evicted
+
+    def clear(self) -> None:
+        """Let all go."""
+        self.drop(list(self._entries))
+
+
+def _is_new(stamp: Stamp, wanted: Stamp) -> bool:
+    return all(have >= want for have, want in zip(stamp, wanted, strict=True))
