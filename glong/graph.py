@@ -21,7 +21,7 @@ from glong.types import Edge, Turn, Vectors
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["MemoryGraph"]
+__all__ = ["MemoryGraph", "slices"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -140,12 +140,17 @@ class MemoryGraph:
         Returns:
             Edge indices, ascending, each once.
         """
+        return np.unique(self.incident_of(entities)[0])
+
+    def incident_of(self, entities: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Edges of each of the entities, one after another, repeats kept.
+
+        Returns:
+            Edge indices, and for each the position of its entity among those given.
+        """
         chosen = np.asarray(entities, dtype=np.int64).ravel()
-        starts, ends = self.offsets[chosen], self.offsets[chosen + 1]
-        counts = ends - starts
-        # Positions of the concatenated slices: a running count, shifted at each slice to its start.
-        shifts = np.repeat(starts - (np.cumsum(counts) - counts), counts)
-        return np.unique(self.incident_edges[shifts + np.arange(counts.sum())]).astype(np.int64)
+        places, owners = slices(self.offsets[chosen], self.offsets[chosen + 1])
+        return self.incident_edges[places].astype(np.int64), owners
 
     def edge(self, index: int) -> Edge:
         """One edge as a record."""
@@ -195,6 +200,17 @@ class MemoryGraph:
                 accessed_at=_time(self.accessed_s[i]),
             )
         return graph
+
+
+def slices(
+    starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All places of the slices ``starts[i]`` to ``ends[i]``, and for each place its i."""
+    counts = ends - starts
+    owners = np.repeat(np.arange(len(counts)), counts)
+    # A running count, shifted at each slice to its start.
+    shifts = np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    return shifts + np.arange(counts.sum()), owners
 
 
 def _time(seconds: float) -> datetime | None:

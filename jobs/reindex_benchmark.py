@@ -198,8 +198,8 @@ def _environment(store: Store, built: dict[str, Any], wall_s: float) -> dict[str
         "store_version": store.version,
         "sessions_built": built["sessions_built"],
         "sessions_reused": built["sessions_skipped"],
-        "build_s": built["wall_s"],
-        "wall_s": wall_s,
+        "build_s": round(built["wall_s"], 1),
+        "wall_s": round(wall_s, 1),
     }
 
 

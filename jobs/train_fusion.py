@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from glong._version import __version__
-from glong.config import HYBRID, load_models_config
+from glong.config import HYBRID, HybridConfig, load_models_config
+from glong.errors import ConfigError
 from glong.evaluation.fusion import Asked, fit
 from glong.evaluation.questions import Question, load_benchmark
 from glong.models.load import load_encoder
@@ -63,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def work() -> dict[str, Any]:
         check_at_least(args, {"shrink": 0, "tie": 0})
+        if not args.out.absolute().parent.is_dir():
+            raise ConfigError(f"--out is '{args.out}', in a folder that does not exist.")
         return _train(args)
 
     return run_to_end(work, args.summary)
@@ -79,7 +82,13 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
         every = [q for q in load_benchmark(name, data).questions if q.headline and q.tuned_on]
         questions = [q for q in every if q.dialogue_id in there]
         vectors = encoder.encode([query_text(q.text) for q in questions])
-        sets[name] = list(_asked(store, questions, vectors, config))
+        found = list(_asked(store, questions, vectors, config))
+        if not found:
+            raise ConfigError(
+                f"{uri} has no dialogue with a question of {data} meant for tuning and all its"
+                f" turns; give the store that is the index of this data (benchmark {name})."
+            )
+        sets.setdefault(name, []).extend(found)
         digest = hashlib.sha256(Path(data).read_bytes()).hexdigest()[:16]
         notes.append(f"{name}: {len(questions)} of {len(every)} questions, data sha256 {digest}")
         say(notes[-1])
@@ -98,7 +107,7 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _asked(
-    store: Store, questions: Sequence[Question], vectors: Vectors, config: Any
+    store: Store, questions: Sequence[Question], vectors: Vectors, config: HybridConfig
 ) -> Iterator[Asked]:
     """The candidates of every question whose gold turns are stored."""
     dialogue, index, places = "", None, {}

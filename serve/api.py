@@ -1,7 +1,7 @@
 """The routes: HTTP in, calls of :class:`~serve.services.Services`, HTTP out. Knows no Ray."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -20,10 +20,10 @@ from serve.reading import hit_document
 from serve.recall import recall
 from serve.records import Document, FactChange, Forget, Posted, Question
 from serve.schemas import (
+    ERRORS,
     ChangedOut,
     Correction,
     Dialogues,
-    ErrorOut,
     FactIn,
     GraphOut,
     Id,
@@ -50,15 +50,12 @@ RESERVED = Problem(
     422, "invalid_input", "This session_id is reserved for facts stated by hand.",
     "Give the session another id; post facts to `.../facts`.",
 )  # fmt: skip
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorOut} for status in (401, 403, 404, 413, 422, 429, 500, 503)
-}
 _DESCRIPTION = (
     "Memories of long dialogues. A dialogue id is the scope of one memory: pass the user's id for"
     " one memory a user. Authenticate with `Authorization: Bearer KEY`."
 )
 
-router = APIRouter(responses=_ERRORS)
+router = APIRouter()
 SearchText = Annotated[str, Query(max_length=256, description="only ids that contain this")]
 Cursor = Annotated[str, Query(max_length=256, description="`next` of the page before")]
 
@@ -74,7 +71,7 @@ def make_api(services: Services, keys: Keys, observe: Observe) -> FastAPI:
     api = FastAPI(title="glong", version=__version__, description=_DESCRIPTION)
     api.state.services = services
     for part in (router, respond.router, chat.router):
-        api.include_router(part)
+        api.include_router(part, responses=ERRORS)
     api.add_exception_handler(ProblemError, _on_problem)
     api.add_exception_handler(RequestValidationError, _on_invalid)
     api.add_exception_handler(HTTPException, _on_http)

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from glong.sources.records import MAX_NAME_CHARS, MAX_TURN_CHARS
 
 __all__ = [
+    "ERRORS",
     "MAX_BODY_BYTES",
     "MAX_K",
     "ChangedOut",
@@ -98,6 +99,12 @@ class ErrorOut(BaseModel):
     """The body of every error."""
 
     error: ErrorBody
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorOut} for status in (401, 403, 404, 413, 422, 429, 500, 503)
+}
+"""For every route."""
 
 
 class TurnIn(BaseModel):

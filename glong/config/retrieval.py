@@ -54,7 +54,7 @@ class HybridConfig:
 
     Attributes:
         k: hits, each another turn.
-        anchors: entities near the query, one hop from them, and from the best turns; hubs damped.
+        anchors: the entities of the best turns as anchors, and one hop from them; hubs damped.
         dense_triplets: cosine of the query with triplets.
         lexical: BM25 over a turn's text with its triplets.
         dense_turns: cosine of the query with turns.
@@ -67,7 +67,6 @@ class HybridConfig:
         recency: age of a turn.
         validity: facts that a later one closed count less, unless the query asks as of a time.
         diversity: a hit that says again what a better one says goes behind.
-        n_anchors: entities nearest to the query that the walk starts from.
         n_candidates: turns that are looked at closely.
     """
 
@@ -85,12 +84,11 @@ class HybridConfig:
     recency: bool = True
     validity: bool = True
     diversity: bool = True
-    n_anchors: int = 8
-    n_candidates: int = 200
+    n_candidates: int = 100
 
     def __post_init__(self) -> None:
         """Check every value."""
-        for name in ("n_anchors", "n_candidates", "k"):
+        for name in ("n_candidates", "k"):
             require(getattr(self, name) >= 1, f"retrieval.{name}", getattr(self, name), "1 or more")
 
     def at_k(self, k: int) -> "HybridConfig":

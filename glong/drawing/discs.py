@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 __all__ = ["free_angles", "place_discs"]
 
-AIR = 1.05
-"""Of the distance that two discs need: pushing ends with what is left of an overlap below it."""
 GRAVITY = 0.04
 """Of the way to the middle that a disc goes in a round: what is linked to nothing stays near."""
 N_ROUNDS = 400
@@ -39,14 +37,16 @@ def place_discs(radii: Sequence[float], links: Sequence[tuple[int, int]]) -> NDA
     linked = np.zeros((n, n), dtype=bool)
     for left, right in links:
         linked[left, right] = linked[right, left] = True
-    apart = AIR * (radius[:, None] + radius[None, :])
+    apart = radius[:, None] + radius[None, :]
     np.fill_diagonal(apart, 0.0)
     # Large discs move less than small ones: the hubs settle, the rest goes around them.
     give = radius[None, :] ** 2 / (radius[:, None] ** 2 + radius[None, :] ** 2)
     xy = _sunflower(radius)
     for round_ in range(N_ROUNDS):
         xy = xy + _moves(xy, linked, apart, give, pull=round_ < PULLED_ROUNDS)
-    return xy
+    # In a crowd a little overlap may be left, of some percent: all is spread by that much.
+    distance = _distances(xy)[1]
+    return xy * max(1.0, float((apart / np.maximum(distance, 1e-9)).max()) * (1 + 1e-9))
 
 
 def _sunflower(radius: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -67,8 +67,7 @@ def _moves(
     pull: bool,
 ) -> NDArray[np.float64]:
     """One step (c, 2): overlapping discs go apart; while ``pull``, linked ones come together."""
-    between = xy[None, :, :] - xy[:, None, :]
-    distance = np.sqrt((between**2).sum(axis=2))
+    between, distance = _distances(xy)
     unit = between / np.maximum(distance, 1e-9)[:, :, None]
     missing = distance - apart  # below 0: they overlap
     force = np.where(missing < 0, missing * 0.5, 0.0) * give
@@ -77,3 +76,9 @@ def _moves(
         force += np.where(linked & (missing > 0), missing * share, 0.0)
     step: NDArray[np.float64] = (force[:, :, None] * unit).sum(axis=1)
     return step - GRAVITY * (xy - xy.mean(axis=0)) if pull else step
+
+
+def _distances(xy: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """From each to each: vectors (n, n, 2) and their lengths (n, n)."""
+    between = xy[None, :, :] - xy[:, None, :]
+    return between, np.sqrt((between**2).sum(axis=2))

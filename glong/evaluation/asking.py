@@ -7,6 +7,7 @@ All methods answer over the very same index and query vectors. Nothing is writte
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,9 +144,9 @@ def _judged(
     ranker, query = asked
     largest = max(asking.ks)
     began_s = asking.clock()
-    ranker(query)(largest)
+    found = cache(ranker(query))  # each cut-off is asked once, whatever is judged of it
+    found(largest)
     latency_ms = 1000.0 * (asking.clock() - began_s)
-    found = ranker(query)
     answer = _turns_of(found)
     gold = memory.gold(question)
     user_gold = frozenset(number for number in gold if number >= 0 and memory.is_user[number])

@@ -6,7 +6,7 @@ memories. ``any``: one gold turn is among them; ``all``: every one; ``mean``: th
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from math import log2
 
 import numpy as np
@@ -65,7 +65,6 @@ def judge(
         ks: cut-offs.
         allowed: which turns count as places of the ranking; ``None`` for all.
     """
-    answer = cache(answer)
     cuts = {k: first_turns(answer, k, allowed) for k in sorted({*ks, MRR_AT, NDCG_AT})}
     values = judge_cuts({k: cuts[k] for k in ks}, gold)
     if allowed is None:

@@ -257,8 +257,8 @@ def _labels(report: Report) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_shown(item)}" for key, item in sorted(value.items()))
-    if isinstance(value, list):
+        return "; ".join(f"{key} {_shown(item)}" for key, item in sorted(value.items()))
+    if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return f"`{value}`"
 

@@ -24,7 +24,7 @@ __all__ = ["FIRST", "Run", "compared_metrics", "make_report", "question_table"]
 FIRST = 5
 """Turns within which a question counts as answered, in the count of misses."""
 DIGITS = 6
-"""Of every number: enough to read, too few to show the last bit of a sum."""
+"""Of every measured number: enough to read, too few to show the last bit of a sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +76,16 @@ def make_report(benchmark: Benchmark, judgements: Sequence[Judgement], run: Run)
         "label_traps": dict(benchmark.traps),
         "gold_turns_not_indexed": sum(j.n_missing for j in next(iter(ranked.values()), [])),
         "notes": [*benchmark.notes, *_notes(run)],
-        "settings": {
-            "k": list(run.ks),
-            "seed": run.seed,
-            "n_resamples": N_RESAMPLES,
-            "prompt_k": PROMPT_K,
-            **run.settings,
-        },
-        "environment": dict(run.environment),
     }
-    rounded: dict[str, Any] = _rounded(report)
-    return rounded
+    settings = {
+        "k": list(run.ks),
+        "seed": run.seed,
+        "n_resamples": N_RESAMPLES,
+        "prompt_k": PROMPT_K,
+        **run.settings,
+    }
+    environment = dict(run.environment)
+    return {**_rounded(report), "settings": settings, "environment": environment}
 
 
 def _notes(run: Run) -> list[str]:

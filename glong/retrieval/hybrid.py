@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from glong.config import HybridConfig
 from glong.retrieval.index import MemoryIndex
-from glong.retrieval.parts import Candidates, candidates
+from glong.retrieval.parts import candidates
 from glong.retrieval.query import Query, Scored
 from glong.validity import holds_at
 
@@ -53,7 +53,7 @@ def retrieve(index: MemoryIndex, query: Query, config: HybridConfig) -> list[Sco
     return [
         Scored(
             int(found.turns[i]),
-            _shown(index, query, found, int(found.turns[i])),
+            _shown(index, query, int(found.turns[i])),
             float(score[i]),
             {name: float(values[i]) for name, values in found.parts.items()},
         )
@@ -76,10 +76,10 @@ def _different(
     return np.array([*kept, *again], dtype=np.intp)
 
 
-def _shown(index: MemoryIndex, query: Query, found: Candidates, turn: int) -> tuple[int, ...]:
+def _shown(index: MemoryIndex, query: Query, turn: int) -> tuple[int, ...]:
     """The turn's triplets, nearest to the query first; what did not hold then is left out."""
     edges = index.edges_of(turn)
     if query.as_of_s is not None:
         edges = edges[holds_at(index.validity, query.as_of_s)[edges]]
-    nearest = edges[np.argsort(-found.edge_similarity[edges], kind="stable")]
-    return tuple(nearest[:_MOST_EDGES].tolist())
+    similarity = index.graph.edge_vectors[edges] @ query.vector
+    return tuple(edges[np.argsort(-similarity, kind="stable")][:_MOST_EDGES].tolist())

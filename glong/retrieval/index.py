@@ -6,26 +6,28 @@ Shapes as in :mod:`glong.graph`: T turns, E edges, N entities.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glong.entities import normalise
-from glong.graph import MemoryGraph
+from glong.graph import MemoryGraph, slices
 from glong.retrieval.lexical import Lexicon
+from glong.retrieval.shadow import Shadow
 from glong.retrieval.terms import proper_names, terms
 from glong.retrieval.times import says_time
 from glong.validity import Validity, intervals
 from glong.words import word_list
 
-__all__ = ["MemoryIndex"]
+__all__ = ["FIRST_PERSON", "MemoryIndex", "best_of_groups"]
 
 Floats = NDArray[np.float32]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|we|our|us)\b", re.IGNORECASE)
+FIRST_PERSON = re.compile(r"(?i:\b(?:i|my|me|mine|we|our)\b)|\b[Uu]s\b")  # not the US
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # also full-width, Arabic, Greek
 _HUB = 4
 """Edges of an entity above which its own similarity says less about each of them."""
 
@@ -39,6 +41,7 @@ class MemoryIndex:
         validity: when each fact held.
         lexicon: collections 0: turns with their triplets, 1: turns with their neighbours,
             2: sessions.
+        said_s: (T,) time of each turn; where it has none, the latest before it, or -inf.
         session: (T,) number of each turn's session, in order of the turns.
         n_sessions: how many.
         before: (T,) index of the turn before in its session, -1 for none.
@@ -50,6 +53,9 @@ class MemoryIndex:
         speakers: lower-case words of a speaker's name -> (T,) whether they speak.
         form: name -> (T,) what a turn is like in itself.
         names: (T,) words with a capital letter.
+        weight: (T,) the largest weight among a turn's edges; 0 without.
+        closed: (T,) 1 where later facts closed every edge of the turn.
+        shadow: cosines of all turns and edges, short of exact in a large memory.
         one_sided: 0 where speakers say as much as one another, 1 where one says everything; what
             helps to find a turn differs between a talk of friends and a session with an assistant.
     """
@@ -57,6 +63,7 @@ class MemoryIndex:
     graph: MemoryGraph
     validity: Validity
     lexicon: Lexicon
+    said_s: NDArray[np.float64]
     session: NDArray[np.int64]
     n_sessions: int
     before: NDArray[np.int64]
@@ -68,7 +75,16 @@ class MemoryIndex:
     speakers: dict[str, NDArray[np.bool_]]
     form: dict[str, Floats]
     names: tuple[frozenset[str], ...]
+    weight: Floats
+    closed: Floats
+    shadow: Shadow
     one_sided: float
+
+    def __post_init__(self) -> None:
+        values = [getattr(self, f.name) for f in fields(self)]
+        for array in (*values, *self.speakers.values(), *self.form.values()):
+            if isinstance(array, np.ndarray):
+                array.setflags(write=False)
 
     @classmethod
     def of(cls, graph: MemoryGraph) -> "MemoryIndex":
@@ -81,21 +97,29 @@ class MemoryIndex:
             _taken(graph.turn_vectors, before) + _taken(graph.turn_vectors, after)
         )
         degree = np.diff(graph.offsets)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        validity = intervals(graph)
+        holds = (validity.closed_by < 0).astype(np.float32)
+        none_holds = best_of_groups(holds, edge_order, starts) == 0
         return cls(
             graph=graph,
-            validity=intervals(graph),
+            validity=validity,
             lexicon=_lexicon(graph, session, before, after, edge_order, counts),
+            said_s=_said(graph),
             session=session,
             n_sessions=n_sessions,
             before=before,
             after=after,
             around=np.linalg.norm(spread, axis=1).clip(1e-6),
             edge_order=edge_order,
-            edge_starts=np.concatenate([[0], np.cumsum(counts)]),
+            edge_starts=starts,
             damping=np.sqrt(_HUB / np.maximum(_HUB, degree)).astype(np.float32),
             speakers=_speakers(graph),
             form=_form(graph, before),
             names=tuple(proper_names(text) for text in graph.turn_texts),
+            weight=best_of_groups(graph.weights, edge_order, starts),
+            closed=(none_holds & (counts > 0)).astype(np.float32),
+            shadow=Shadow.of(graph.turn_vectors, graph.edge_vectors),
             one_sided=_one_sided(graph),
         )
 
@@ -103,6 +127,30 @@ class MemoryIndex:
         """The edges that a turn states, in order."""
         start, end = self.edge_starts[turn], self.edge_starts[turn + 1]
         return self.edge_order[start:end]
+
+    def edges_of_all(self, turns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The edges of several turns, and for each the position of its turn among them."""
+        places, owners = slices(self.edge_starts[turns], self.edge_starts[turns + 1])
+        return self.edge_order[places], owners
+
+    def best_edge(self, values: Floats) -> Floats:
+        """(T,) the largest of (E,) values among each turn's edges; 0 for a turn without."""
+        return best_of_groups(values, self.edge_order, self.edge_starts)
+
+
+def best_of_groups(values: Floats, order: NDArray[np.int64], starts: NDArray[np.int64]) -> Floats:
+    """The largest value of each group of ``values[order]``; 0 for an empty one.
+
+    Args:
+        values: (n,).
+        order: (n,) values sorted by group.
+        starts: (n_groups + 1,) first place of each group in the order.
+    """
+    best = np.zeros(len(starts) - 1, np.float32)
+    has_any = starts[1:] > starts[:-1]
+    if has_any.any():
+        best[has_any] = np.maximum.reduceat(values[order], starts[:-1][has_any])
+    return best
 
 
 def _taken(values: NDArray[np.float32], places: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -112,6 +160,12 @@ def _taken(values: NDArray[np.float32], places: NDArray[np.int64]) -> NDArray[np
     taken: NDArray[np.float32] = values[places]
     taken[places < 0] = 0
     return taken
+
+
+def _said(graph: MemoryGraph) -> NDArray[np.float64]:
+    times = graph.turn_times_s
+    latest = np.maximum.accumulate(np.where(np.isnan(times), -np.inf, times))
+    return np.where(np.isnan(times), latest, times)
 
 
 def _sessions(graph: MemoryGraph) -> tuple[NDArray[np.int64], int]:
@@ -176,7 +230,7 @@ def _speakers(graph: MemoryGraph) -> dict[str, NDArray[np.bool_]]:
     return {
         word: names == next(iter(who))
         for word, who in owners.items()
-        if len(who) == 1 and word not in word_list("stop_words")
+        if len(who) == 1 and word.strip("0123456789") and word not in word_list("stop_words")
     }
 
 
@@ -184,8 +238,8 @@ def _form(graph: MemoryGraph, before: NDArray[np.int64]) -> dict[str, Floats]:
     """What a turn is like, whatever is asked."""
     texts = graph.turn_texts
     n_words = np.array([len(text.split()) for text in texts], np.float32)
-    n_first = np.array([len(_FIRST_PERSON.findall(text)) for text in texts], np.float32)
-    asks = np.array([text.rstrip().endswith("?") for text in texts], np.float32)
+    n_first = np.array([len(FIRST_PERSON.findall(text)) for text in texts], np.float32)
+    asks = np.array([text.rstrip().endswith(_QUESTION_MARKS) for text in texts], np.float32)
     times = np.array([says_time(text) for text in texts], np.float32)
     return {
         "length": (np.log1p(n_words) / 4).astype(np.float32),

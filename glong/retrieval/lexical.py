@@ -30,12 +30,16 @@ class Lexicon:
         import bm25s
 
         vocabulary: dict[str, int] = {}
-        scorers = []
+        scorers: list[Any] = []
         for documents in collections:
             ids = [[vocabulary.setdefault(t, len(vocabulary)) for t in one] for one in documents]
+            if not any(ids):
+                scorers.append(None)
+                continue
             scorer = bm25s.BM25(k1=_K1, b=_B, method="lucene")
-            scorer.index((ids, dict(vocabulary)), show_progress=False) if any(ids) else None
-            scorers.append(scorer if any(ids) else None)
+            corpus = (ids, dict(vocabulary))
+            scorer.index(corpus, create_empty_token=False, show_progress=False)
+            scorers.append(scorer)
         return cls(vocabulary, tuple(scorers))
 
     def scores(self, collection: int, terms: Sequence[str], n: int) -> NDArray[np.float32]:

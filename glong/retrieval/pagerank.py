@@ -38,7 +38,8 @@ def personalised_pagerank(
     for _ in range(_N_STEPS):
         rank = _DAMPING * (walk @ rank) + (1 - _DAMPING) * reset
     turns = rank[graph.n_entities :]
-    return (turns / turns.max()).astype(np.float32)
+    share: NDArray[np.float32] = (turns / turns.max()).astype(np.float32)
+    return share
 
 
 def _transitions(index: MemoryIndex) -> sparse.csr_array:

@@ -1,33 +1,37 @@
 """What is known of each turn for one query, part by part, before anything is added up.
 
-Rankings of the whole memory come first (words, vectors), all as arrays over its turns; the finer
-parts are computed for the best ``config.n_candidates`` only. Pure.
+Words and vectors against the whole memory pick candidates: BM25 of every turn, and cosines of every
+turn and triplet (in a large memory of their shadows, see :mod:`glong.retrieval.shadow`). All finer
+parts are computed for the candidates only. Pure.
 
 Shapes: T turns, E edges, N entities, C candidates.
 """
 
+import re
+import unicodedata
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glong.config import HybridConfig
-from glong.retrieval.index import MemoryIndex
+from glong.retrieval.index import FIRST_PERSON, MemoryIndex
 from glong.retrieval.pagerank import personalised_pagerank
 from glong.retrieval.query import N_RECENT, Query
-from glong.retrieval.terms import proper_names, terms
+from glong.retrieval.terms import is_unspaced, proper_names, terms
 from glong.retrieval.times import asks_when, time_spans
 from glong.validity import holds_at
 
 __all__ = ["PARTS", "Candidates", "candidates"]
 
 Floats = NDArray[np.float32]
+Places = NDArray[np.int64]
 
 PARTS: dict[str, tuple[str, ...]] = {
     "lexical": ("words", "words_near", "words_session"),
     "dense_turns": ("turn", "around"),
     "dense_triplets": ("triplet",),
-    "anchors": ("anchor", "linked"),
+    "anchors": ("linked",),
     "neighbours": ("before", "after", "before_that", "asks_for"),
     "names": ("speaker", "name"),
     "times": ("date", "says_time"),
@@ -39,13 +43,15 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 """Switch of :class:`~glong.config.HybridConfig` -> the parts of a score that it lets in."""
 
-_DENSE_SHARE = 0.5
-"""Of the cosine beside the scaled BM25, in the sum that picks candidates."""
+_DENSE_SHARE, _TRIPLET_SHARE = 0.5, 0.25
+"""Of the cosines beside the scaled BM25, in the sum that picks candidates."""
 _RECENT_SHARE = 0.3
 """Of the words of the recent dialogue beside the query's."""
+_WORD = re.compile(r"\w+(?:[-.&']\w+)*")
 _DAY_S = 86_400.0
 _TOLD_LATER_DAYS, _TOLD_EARLIER_DAYS = 14.0, 3.0
 """How fast a turn's claim to a span of time fades after its end, and before its start."""
+_FADES_DAYS = 180.0
 _N_SEEDS = 5
 """Best turns whose entities lead on to others."""
 
@@ -57,59 +63,72 @@ class Candidates:
     Attributes:
         turns: (C,) index of each, ascending.
         parts: name -> (C,) values; which are there is the configuration's choice.
-        edge_similarity: (E,) cosine of each triplet with the query.
     """
 
-    turns: NDArray[np.int64]
+    turns: Places
     parts: dict[str, Floats]
-    edge_similarity: Floats
 
 
 def candidates(index: MemoryIndex, query: Query, config: HybridConfig) -> Candidates:
     """The turns worth a closer look, and what is known of each."""
-    graph = index.graph
-    everywhere = _everywhere(index, query)
-    words, turn = everywhere["words"], everywhere["turn"]
-    base = words * config.lexical + _DENSE_SHARE * turn * config.dense_turns
-    edge_similarity = graph.edge_vectors @ query.vector
-    everywhere["triplet"] = _best_edge(index, edge_similarity)
-    chosen = _chosen(index, query, base + 0.25 * everywhere["triplet"], config.n_candidates)
-    parts = {name: values[chosen] for name, values in everywhere.items()}
-    parts |= _near(index, base, chosen)
+    lexical = _words(index, query)
+    turn_like, edge_like = index.shadow.similarities(query.vector)
+    triplet_like = index.best_edge(edge_like)
+    base = (
+        lexical["words"] * config.lexical
+        + _DENSE_SHARE * turn_like * config.dense_turns
+        + _TRIPLET_SHARE * triplet_like * config.dense_triplets
+    )
+    later = index.said_s > (np.inf if query.as_of_s is None else query.as_of_s)
+    chosen = _chosen(index, np.where(later, -np.inf, base), config)
+    parts = {name: values[chosen] for name, values in lexical.items()}
+    parts |= _dense(index, query, chosen, later)
+    near = np.where(later, np.float32(0), lexical["words"] + _DENSE_SHARE * turn_like)
+    parts |= _near(index, near, chosen)
     parts |= _named(index, query, chosen)
     parts |= _timed(index, query, chosen)
     parts |= {name: values[chosen] for name, values in index.form.items()}
     parts["says_time"] *= asks_when(query.text)
     parts["own_words"] = parts["first_person"] * _is_own(query.text)
     parts["asks_for"] = parts["asks"] * parts["after"]
-    parts |= _linked(index, query, base, chosen, config)
+    parts["linked"] = _linked(index, near, chosen)
     parts |= _stored(index, query, chosen)
     if config.pagerank:
-        parts["pagerank"] = personalised_pagerank(index, base, edge_similarity)[chosen]
+        known = np.where(later[index.graph.edge_turn], np.float32(0), edge_like)
+        parts["pagerank"] = personalised_pagerank(index, near, known)[chosen]
     wanted = [name for switch, names in PARTS.items() if getattr(config, switch) for name in names]
-    return Candidates(chosen, {name: parts[name] for name in wanted}, edge_similarity)
+    return Candidates(chosen, {name: parts[name] for name in wanted})
 
 
-def _everywhere(index: MemoryIndex, query: Query) -> dict[str, Floats]:
-    """Words and vectors against every turn."""
-    graph, lexicon = index.graph, index.lexicon
+def _words(index: MemoryIndex, query: Query) -> dict[str, Floats]:
+    """(T,) BM25 of every turn alone, with its neighbours, and of its session."""
+    lexicon = index.lexicon
     asked = tuple(dict.fromkeys(terms(query.text)))
     earlier = [t for text in query.recent[-N_RECENT:] for t in terms(text) if t not in asked]
-    sizes = (graph.n_turns, graph.n_turns, index.n_sessions)
+    sizes = (index.graph.n_turns, index.graph.n_turns, index.n_sessions)
     turns, near, sessions = (
         _scaled(lexicon.scores(i, asked, n))
         + (_RECENT_SHARE * _scaled(lexicon.scores(i, earlier, n)) if earlier else 0)
         for i, n in enumerate(sizes)
     )
-    cosine: Floats = graph.turn_vectors @ query.vector
-    sides = _gathered(cosine, index.before) + _gathered(cosine, index.after)
-    return {
-        "words": turns,
-        "words_near": near,
-        "words_session": sessions[index.session],
-        "turn": cosine,
-        "around": (cosine + 0.5 * sides) / index.around,
-    }
+    return {"words": turns, "words_near": near, "words_session": sessions[index.session]}
+
+
+def _dense(
+    index: MemoryIndex, query: Query, chosen: Places, later: NDArray[np.bool_]
+) -> dict[str, Floats]:
+    """Cosine with each candidate, with it and its neighbours, and with the best of its triplets."""
+    graph = index.graph
+    wanted = np.unique(np.concatenate([chosen, index.before[chosen], index.after[chosen]]))
+    wanted = wanted[(wanted >= 0) & ~later[wanted]]
+    cosine = np.zeros(graph.n_turns, np.float32)
+    cosine[wanted] = graph.turn_vectors[wanted] @ query.vector
+    sides = _gathered(cosine, index.before[chosen]) + _gathered(cosine, index.after[chosen])
+    edges, owners = index.edges_of_all(chosen)
+    triplet = np.zeros(len(chosen), np.float32)
+    np.maximum.at(triplet, owners, graph.edge_vectors[edges] @ query.vector)
+    around = (cosine[chosen] + 0.5 * sides) / index.around[chosen]
+    return {"turn": cosine[chosen], "around": around.astype(np.float32), "triplet": triplet}
 
 
 def _scaled(scores: Floats) -> Floats:
@@ -118,36 +137,25 @@ def _scaled(scores: Floats) -> Floats:
     return scores / highest if highest > 0 else scores
 
 
-def _gathered(values: Floats, places: NDArray[np.int64]) -> Floats:
+def _gathered(values: Floats, places: Places) -> Floats:
     """Values at the places; 0 where the place is -1."""
     taken: Floats = np.where(places < 0, np.float32(0), values[places]) if len(values) else values
     return taken
 
 
-def _best_edge(index: MemoryIndex, values: Floats) -> Floats:
-    """(T,) the largest value among each turn's edges; 0 for a turn without."""
-    best = np.zeros(index.graph.n_turns, np.float32)
-    starts = index.edge_starts[:-1]
-    has_any = index.edge_starts[1:] > starts
-    if has_any.any():
-        best[has_any] = np.maximum.reduceat(values[index.edge_order], starts[has_any])
-    return best
-
-
-def _chosen(index: MemoryIndex, query: Query, score: Floats, n: int) -> NDArray[np.int64]:
-    """The best ``n`` turns, and those beside the best of them; none after ``as_of_s``."""
-    if query.as_of_s is not None:
-        score = np.where(index.graph.turn_times_s > query.as_of_s, -np.inf, score)
+def _chosen(index: MemoryIndex, score: Floats, config: HybridConfig) -> Places:
+    """The best turns, and those beside them; none whose score is -inf."""
+    n = max(config.n_candidates, config.k)
     if len(score) > n:
         best = np.argpartition(-score, n - 1)[:n]
         beside = np.concatenate([index.before[best], index.after[best]])
-        best = np.union1d(best, beside[beside >= 0])
+        best = np.union1d(best, beside[beside >= 0] if config.neighbours else best)
     else:
         best = np.arange(len(score))
     return best[score[best] > -np.inf]
 
 
-def _near(index: MemoryIndex, base: Floats, chosen: NDArray[np.int64]) -> dict[str, Floats]:
+def _near(index: MemoryIndex, base: Floats, chosen: Places) -> dict[str, Floats]:
     """The sum of the turns beside a candidate."""
     before, after = index.before[chosen], index.after[chosen]
     two_back = np.where(before < 0, -1, index.before[before])
@@ -155,10 +163,15 @@ def _near(index: MemoryIndex, base: Floats, chosen: NDArray[np.int64]) -> dict[s
     return {name: _gathered(base, place) for name, place in places.items()}
 
 
-def _named(index: MemoryIndex, query: Query, chosen: NDArray[np.int64]) -> dict[str, Floats]:
+def _named(index: MemoryIndex, query: Query, chosen: Places) -> dict[str, Floats]:
     """Whether the query names the speaker, and how many other names it shares with the turn."""
-    words = {word.strip(".,!?'\"").removesuffix("'s") for word in query.text.lower().split()}
-    asked = [index.speakers[word] for word in sorted(words & index.speakers.keys())]
+    text = unicodedata.normalize("NFKC", query.text).replace("\u2019", "'").casefold()
+    words = " ".join(["", *(word.removesuffix("'s") for word in _WORD.findall(text)), ""])
+    asked = [
+        who
+        for name, who in index.speakers.items()
+        if (name if is_unspaced(name) else f" {name} ") in words
+    ]
     speaks = np.logical_or.reduce(asked)[chosen] if asked else np.zeros(len(chosen), np.bool_)
     others = proper_names(query.text) - index.speakers.keys()
     shared = [len(others & index.names[turn]) for turn in chosen] if others else 0
@@ -168,7 +181,7 @@ def _named(index: MemoryIndex, query: Query, chosen: NDArray[np.int64]) -> dict[
     }
 
 
-def _timed(index: MemoryIndex, query: Query, chosen: NDArray[np.int64]) -> dict[str, Floats]:
+def _timed(index: MemoryIndex, query: Query, chosen: Places) -> dict[str, Floats]:
     """1 for a turn of the time that the query names, less with the distance to it."""
     times = index.graph.turn_times_s[chosen]
     best = np.zeros(len(chosen))
@@ -181,57 +194,33 @@ def _timed(index: MemoryIndex, query: Query, chosen: NDArray[np.int64]) -> dict[
 
 def _is_own(text: str) -> bool:
     """Whether the query speaks of the one who asks."""
-    return any(word in ("i", "my", "me", "we", "our") for word in text.lower().split())
+    return bool(FIRST_PERSON.search(text))
 
 
-def _linked(
-    index: MemoryIndex,
-    query: Query,
-    base: Floats,
-    chosen: NDArray[np.int64],
-    config: HybridConfig,
-) -> dict[str, Floats]:
-    """Entities near the query, one hop from them, and entities of the best turns.
+def _linked(index: MemoryIndex, near: Floats, chosen: Places) -> Floats:
+    """How much of the best turns' score reaches a candidate over entities that both name.
 
-    ``anchor``: the best similarity of an anchor among a turn's entities, hubs damped. ``linked``:
-    how much of the best turns' score reaches it over entities that they share, rarer ones more.
+    One hop of the graph, both directions; an entity of many facts passes less on to each.
     """
     graph = index.graph
-    if not graph.n_edges:
-        nothing = np.zeros(len(chosen), np.float32)
-        return {"anchor": nothing, "linked": nothing}
-    similarity = graph.entity_vectors @ query.vector
-    n = min(config.n_anchors, len(similarity))
-    best = np.argpartition(-similarity, n - 1)[:n]
-    strength = np.zeros_like(similarity)
-    strength[best] = similarity[best] * index.damping[best]
-    seeds = chosen[np.argsort(-base[chosen], kind="stable")[:_N_SEEDS]]
-    reach = np.zeros_like(similarity)
-    for turn in seeds:
-        edges = index.edges_of(turn)
-        ends = np.concatenate([graph.heads[edges], graph.tails[edges]])
-        reach[ends] = np.maximum(reach[ends], base[turn] * index.damping[ends] ** 2)
-    anchor, linked = (
-        _best_edge(index, np.maximum(values[graph.heads], values[graph.tails]))[chosen]
-        for values in (strength, reach)
-    )
-    linked[np.isin(chosen, seeds)] = 0
-    return {"anchor": anchor, "linked": linked}
+    linked = np.zeros(graph.n_turns, np.float32)
+    seeds = chosen[np.argsort(-near[chosen], kind="stable")[:_N_SEEDS]]
+    edges, owners = index.edges_of_all(seeds)
+    ends = np.concatenate([graph.heads[edges], graph.tails[edges]])
+    sent = np.tile(near[seeds[owners]], 2) * index.damping[ends] ** 2
+    reached, owner = graph.incident_of(ends)
+    np.maximum.at(linked, graph.edge_turn[reached], sent[owner])
+    linked[seeds] = 0
+    return linked[chosen]
 
 
-def _stored(index: MemoryIndex, query: Query, chosen: NDArray[np.int64]) -> dict[str, Floats]:
+def _stored(index: MemoryIndex, query: Query, chosen: Places) -> dict[str, Floats]:
     """What the store says whatever is asked: importance, age, whether its facts still hold."""
-    graph, at = index.graph, query.as_of_s
-    if at is None:
-        closed = index.validity.closed_by >= 0
-    else:
-        closed = ~holds_at(index.validity, at) & (index.validity.closed_by >= 0)
-    still = _best_edge(index, (~closed).astype(np.float32))[chosen]
-    has_any = np.diff(index.edge_starts)[chosen] > 0
-    age_s = np.maximum(0, query.now_s - graph.turn_times_s[chosen])
-    recency = np.nan_to_num(np.exp(-age_s / (180 * _DAY_S))).astype(np.float32)
-    return {
-        "weight": _best_edge(index, graph.weights)[chosen],
-        "recency": recency,
-        "closed": (has_any & (still == 0)).astype(np.float32),
-    }
+    closed = index.closed
+    if query.as_of_s is not None:
+        still = holds_at(index.validity, query.as_of_s) | (index.validity.closed_by < 0)
+        has_any = np.diff(index.edge_starts) > 0
+        closed = (has_any & (index.best_edge(still.astype(np.float32)) == 0)).astype(np.float32)
+    age_s = np.maximum(0, query.now_s - index.graph.turn_times_s[chosen])
+    recency = np.nan_to_num(np.exp(-age_s / (_FADES_DAYS * _DAY_S))).astype(np.float32)
+    return {"weight": index.weight[chosen], "recency": recency, "closed": closed[chosen]}

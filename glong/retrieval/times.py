@@ -3,9 +3,10 @@
 English; an expression that is not known gives nothing. Spans are half-open, in UTC.
 """
 
+import math
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta
 
 __all__ = ["asks_when", "says_time", "time_spans"]
 
@@ -22,9 +23,12 @@ _NUMBERS = {
     "eight": 8, "nine": 9, "ten": 10,
 }  # fmt: skip
 _UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_WORDS_TOO = ("may", "march")
 _month = "|".join((*_MONTHS, *(m[:3] for m in _MONTHS if m != "may")))
 _DATE = re.compile(
-    rf"\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?(?P<month>{_month})\b\.?"
+    r"\b(?P<preposition>(?:in|since|during|until) )?"
+    r"(?:(?P<day>\d{1,2})(?:st|nd|rd|th)?(?: of)? )?"
+    rf"(?<!last )(?<!past )(?<!this )(?<!next )\b(?P<month>{_month})\b\.?"
     r"(?: (?P<day_after>\d{1,2})(?:st|nd|rd|th)?\b(?!\d))?(?:,? (?P<year>\d{4}))?"
 )
 _ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
@@ -48,7 +52,7 @@ def asks_when(text: str) -> bool:
 
 _TIME = re.compile(
     rf"\b(?:yesterday|today|tonight|tomorrow|ago|last|next|weekend|recently|{'|'.join(_DAYS)}"
-    rf"|{'|'.join(m for m in _MONTHS if m not in ('may', 'march'))}|19\d\d|20\d\d)\b",
+    rf"|{'|'.join(m for m in _MONTHS if m not in _WORDS_TOO)}|19\d\d|20\d\d)\b",
     re.IGNORECASE,
 )
 
@@ -66,11 +70,13 @@ def time_spans(text: str, now_s: float) -> list[Span]:
         now_s: its time, seconds since 1970 UTC.
 
     Returns:
-        (start, end) in seconds, in order of the text's patterns.
+        (start, end) in seconds, in order of the text's patterns; none where ``now_s`` is not known.
     """
+    if not math.isfinite(now_s):
+        return []
     now = datetime.fromtimestamp(now_s, UTC)
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    lower = text.lower()
+    lower = text.replace("\u0130", "I").lower()  # the one letter that is longer in lower case
     spans = [*_dates(text, lower, now), *_relative(lower, today)]
     return [(start.timestamp(), end.timestamp()) for start, end in spans]
 
@@ -78,9 +84,7 @@ def time_spans(text: str, now_s: float) -> list[Span]:
 def _dates(text: str, lower: str, now: datetime) -> Iterator[tuple[datetime, datetime]]:
     taken = False
     for match in _DATE.finditer(lower):
-        # "may" and "march" are words too: a month has a capital, or a number beside it.
-        named = text[match.start("month")].isupper() or match["day"] or match["day_after"]
-        if named or match["year"]:
+        if _is_month(match, text):
             taken = True
             yield from _date(match, now)
     for year, month, day in _ISO.findall(lower):
@@ -92,10 +96,22 @@ def _dates(text: str, lower: str, now: datetime) -> Iterator[tuple[datetime, dat
             yield datetime(int(year), 1, 1, tzinfo=UTC), datetime(int(year) + 1, 1, 1, tzinfo=UTC)
 
 
+def _is_month(match: re.Match[str], text: str) -> bool:
+    """Whether a month is meant: "may" and "march" are words too, "Jan" is also a name."""
+    if match["preposition"] or match["day"] or match["day_after"] or match["year"]:
+        return True
+    if match["month"] not in _WORDS_TOO:
+        return match["month"] in _MONTHS
+    start = match.start("month")
+    begins_sentence = text[max(0, start - 3) : start].strip()[-1:] in ("", ".", "!", "?")
+    return text[start].isupper() and not begins_sentence
+
+
 def _date(match: re.Match[str], now: datetime) -> Iterator[tuple[datetime, datetime]]:
     month = next(i for i, name in enumerate(_MONTHS, 1) if name.startswith(match["month"][:3]))
     day = match["day"] or match["day_after"]
-    years = [int(match["year"])] if match["year"] else [now.year, now.year - 1]
+    # Without a year the latest; 29 February may be eight years back.
+    years = [int(match["year"])] if match["year"] else range(now.year, now.year - 9, -1)
     for year in years:
         start = _made(year, month, int(day) if day else 1)
         if start and (match["year"] or start <= now):
@@ -104,7 +120,9 @@ def _date(match: re.Match[str], now: datetime) -> Iterator[tuple[datetime, datet
 
 
 def _made(year: int, month: int, day: int) -> datetime | None:
-    """The day, or ``None`` where the calendar has none such."""
+    """The day, or ``None`` where the calendar has none such, or none after it."""
+    if year >= MAXYEAR:
+        return None
     try:
         return datetime(year, month, day, tzinfo=UTC)
     except ValueError:
@@ -123,8 +141,9 @@ def _relative(lower: str, today: datetime) -> Iterator[tuple[datetime, datetime]
     for count, unit in _AGO.findall(lower):
         n_days = (_NUMBERS.get(count) or int(count)) * _UNIT_DAYS[unit]
         slack = _UNIT_DAYS[unit] * 0.5
-        middle = today - n_days * day if n_days < 40_000 else today
-        yield middle - slack * day, middle + (slack + 1) * day
+        if n_days < 40_000:  # longer than any memory
+            middle = today - n_days * day
+            yield middle - slack * day, middle + (slack + 1) * day
     for which, unit in _LAST.findall(lower):
         yield from _last(which, unit, today)
 
@@ -132,8 +151,10 @@ def _relative(lower: str, today: datetime) -> Iterator[tuple[datetime, datetime]
 def _last(which: str, unit: str, today: datetime) -> Iterator[tuple[datetime, datetime]]:
     day = timedelta(days=1)
     this = which == "this"
-    if unit in _DAYS:
-        n_back = (today.weekday() - _DAYS.index(unit)) % 7 or 7
+    if which == "past" and unit in _UNIT_DAYS:
+        yield today - _UNIT_DAYS[unit] * day, today + day
+    elif unit in _DAYS:
+        n_back = (today.weekday() - _DAYS.index(unit)) % 7 or (0 if this else 7)
         yield today - n_back * day, today - (n_back - 1) * day
     elif unit in ("week", "weekend"):
         monday = today - today.weekday() * day
@@ -147,11 +168,16 @@ def _last(which: str, unit: str, today: datetime) -> Iterator[tuple[datetime, da
         year = today.year - (not this)
         yield datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
     else:
-        month = _SEASONS.get(unit) or _MONTHS.index(unit) + 1
-        length = 3 if unit in _SEASONS else 1
-        year = today.year if datetime(today.year, month, 1, tzinfo=UTC) < today else today.year - 1
-        start = datetime(year, month, 1, tzinfo=UTC)
-        end = start
-        for _ in range(length):
-            end = _next_month(end)
-        yield start, end
+        yield _part_of_year(unit, this, today)
+
+
+def _part_of_year(unit: str, this: bool, today: datetime) -> tuple[datetime, datetime]:
+    """The latest season or month that is over, or, of ``this`` one, that has begun."""
+    month = _SEASONS.get(unit) or _MONTHS.index(unit) + 1
+    n_months = 3 if unit in _SEASONS else 1
+    start = datetime(today.year + 1, month, 1, tzinfo=UTC)
+    while True:
+        start = start.replace(year=start.year - 1)
+        end = (start + timedelta(days=31 * n_months)).replace(day=1)
+        if (start if this else end) <= today:
+            return start, end

@@ -210,8 +210,8 @@ def _check_weights(group: _Group) -> list[Violation]:
     weight = pl.col("weight").cast(pl.Float64)
     in_range = (weight > 0) & (weight <= 1)
     equal = (weight - pl.col("score") / pl.col("max_score")).abs() <= WEIGHT_TOLERANCE
-    whole = {key: not group.forgotten.touches(key) for key in set(edges["dialogue_key"])}
-    untouched = edges.filter(pl.col("dialogue_key").replace_strict(whole, return_dtype=pl.Boolean))
+    touched = [key for key in set(edges["dialogue_key"]) if group.forgotten.touches(key)]
+    untouched = edges.filter(~pl.col("dialogue_key").is_in(touched))
     tops = untouched.group_by("session_key").agg(weight.max().alias("top"))
     bad_range, bad_ratio = _failing(edges, in_range), _failing(edges, equal)
     bad_top = _failing(tops, pl.col("top") >= 1 - WEIGHT_TOLERANCE)

@@ -129,7 +129,7 @@ def _decide(marks: SessionMarks, session: Mapping[str, Any]) -> _Kept | None:
     if is_by_hand(session["session_id"]):  # such a turn says its fact and nothing else
         stated = {edge["turn_index"] for edge in kept_edges}
         turn_ok = {index: ok and index in stated for index, ok in turn_ok.items()}
-    if not any(turn_ok.values()):
+    if turns and not any(turn_ok.values()):
         return None
     complete = all(edge_ok) and all(turn_ok.values())
     used = {edge[end] for edge in kept_edges for end in ("head_id", "tail_id")}

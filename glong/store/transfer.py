@@ -22,7 +22,7 @@ from glong.protocols import Encoder, Scorer
 from glong.store.export import SECRETS_FILE
 from glong.store.forgotten import add_secrets, read_secrets
 from glong.store.layout import translated
-from glong.store.leaving_out import BY_HAND
+from glong.store.leaving_out import BY_HAND, leave_out
 from glong.store.reading import Named, Scope, read_visible
 from glong.store.regroup import read_built, regroup
 from glong.store.store import Store
@@ -203,14 +203,24 @@ def add_rows(store: Store, tables: Tables, now: datetime, encoder: Encoder | Non
             f" {tables.encoder or 'none'}; give the models of the store."
         )
     for built in tables.parts:
-        part = _new(store, _set_encoder(built, store.meta.encoder))
+        left = leave_out(built, store.forgotten()).built
+        part = _new(store, _set_encoder(left, store.meta.encoder))
         if part.num_rows:
             part = _with_vectors(part, encoder) if embeds and encoder else part
             store.append_wave(Wave(uuid.uuid4().hex, now, part, FAILURES.empty_table()))
         yield part.num_rows
-    none = built_schema(store.meta.dimension).empty_table()
-    store.append_wave(Wave(uuid.uuid4().hex, now, none, tables.rest["failures"]))
+    _add_failures(store, tables.rest["failures"], now)
     _append_new(store, "accesses", tables.rest["accesses"])
+
+
+def _add_failures(store: Store, failures: pa.Table, now: datetime) -> None:
+    """Failures that belong to no session here and are not there yet."""
+    there = store.layout.dataset("failures").to_table(columns=["failure_id"])["failure_id"]
+    known = pc.is_in(failures["failure_id"], value_set=there.combine_chunks())
+    new = failures.filter(pc.invert(known))
+    if new.num_rows:
+        none = built_schema(store.meta.dimension).empty_table()
+        store.append_wave(Wave(uuid.uuid4().hex, now, none, new))
 
 
 def _set_encoder(built: pa.Table, encoder: str) -> pa.Table:

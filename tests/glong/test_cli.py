@@ -414,3 +414,23 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     shown = capsys.readouterr().out
     assert all(name in shown for name in COMMANDS)
+
+
+# forget
+
+
+def test_forget_tells_what_went_and_a_purge_removes_it_from_the_disk(
+    store: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = ["forget", *store, "--dialogue", "mira-and-tom"]
+    assert main([*target, "--entity", "Tom", "--turns"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("forgotten (entity): ")
+    assert shown.endswith("; still on the disk until a purge (--purge)\n")
+    receipt = document([*target, "--purge"], capsys)
+    assert (receipt["scope"], receipt["purge_due"]) == ("dialogue", False)
+    assert not Store.open(store[1]).purge_due
+    again = document([*BUILD, *store, "--rebuild", "all"], capsys)
+    assert again["n_forgotten"] == receipt["rows"]["sessions"]
+    assert main([*target, "--edge", "none"]) == 2
+    assert "check the ids" in capsys.readouterr().err

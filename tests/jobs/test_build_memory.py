@@ -16,13 +16,13 @@ from glong.errors import ConfigError, ModelError, StoreError
 from glong.models.fake import FakeEncoder, FakeExtractor
 from glong.models.load import ModelsIdentity
 from glong.sources import Reader, sample_dialogues
-from glong.store import Store, StoreMeta
+from glong.store import Store, StoreMeta, Target
 from glong.tables import VARYING_COLUMNS
 from glong.types import Extraction, Failure, Session
 from jobs import build_memory
 from tests.jobs import local_ray
 from tests.jobs.conftest import Outcome, RunJob
-from tests.jobs.inputs import dialogue, session, write
+from tests.jobs.inputs import START, dialogue, session, write
 
 SAMPLES = str(sample_dialogues())
 SAMPLE_SESSIONS = [item for item in Reader(SAMPLES) if isinstance(item, Session)]
@@ -317,6 +317,47 @@ def test_one_id_in_two_files_with_a_limit(run_local: RunJob, tmp_path: Path) -> 
     outcome = run_local(*paths, options=("--limit", "9"))
     assert counts(outcome, "seen", "built") == [3, 1]
     assert outcome.summary["failures"] == {"read": {"conflicting_session": 1}}
+
+
+# What was forgotten
+
+
+@pytest.mark.parametrize("writer", ["driver", "workers"])
+def test_what_was_forgotten_is_left_out_until_it_is_restored(
+    writer: str, run_local: RunJob, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "in.jsonl", [dialogue("d", 4), dialogue("e", 2)])
+    options = ("--writer", writer)
+    run_local(path, options=options)
+    whole = exported(tmp_path)
+    store = Store.open(str(tmp_path / "memory"))
+    edge = next(r for r in whole["edges"] if (r["dialogue_id"], r["session_id"]) == ("d", "s1"))
+    sources = {row["turn_id"] for row in whole["edges"]}
+    first = next(
+        row for row in whole["turns"] if row["session_id"] == "s2" and row["turn_id"] not in sources
+    )
+    for target in (
+        Target("e"),
+        Target("d", "s0"),
+        Target("d", "s2", first["turn_index"]),
+        Target("d", edge_id=edge["edge_id"]),
+    ):
+        store.forget("default", target, START)
+    left = exported(tmp_path)
+    again = run_local(path, options=(*options, "--rebuild", "all"))
+    assert counts(again, "seen", "built", "forgotten") == [6, 3, 3]
+    assert (again.summary["turns_forgotten"], again.summary["edges_forgotten"]) == (1, 1)
+    assert again.summary["edges"] == len(left["edges"])
+    rebuilt = exported(tmp_path)
+    for table, column in (("turns", "turn_id"), ("edges", "edge_id"), ("entities", "entity_id")):
+        assert [r[column] for r in rebuilt[table]] == [r[column] for r in left[table]], table
+    back = run_local(path, options=(*options, "--restore-forgotten"))
+    assert counts(back, "seen", "built", "forgotten") == [6, 6, 0]
+    restored = exported(tmp_path)
+    assert {t: restored[t] for t in whole if t != "forgotten"} == {
+        t: whole[t] for t in whole if t != "forgotten"
+    }
+    assert run_local(path, options=(*options, "--restore-forgotten")).summary["waves"] == 0
 
 
 # Tenants, writers, dry runs

@@ -105,3 +105,50 @@ def test_it_runs_as_a_script_without_ray(store_uri: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "2 sessions built" in done.stdout
+
+
+def test_forget_and_purge_take_it_out(store_uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    target = ["forget", "--store", store_uri, "--dialogue", "d"]
+    assert main([*target, "--session", "s1", "--json"]) == 0
+    receipt = json.loads(capsys.readouterr().out)
+    assert (receipt["scope"], receipt["rows"]["edges"], receipt["purge_due"]) == (
+        "session",
+        2,
+        True,
+    )
+    assert main([*target, "--entity", "Rex"]) == 0
+    assert capsys.readouterr().out.startswith("forgotten (entity): 1 entities, 1 edges; still on")
+    assert main(["purge", "--store", store_uri]) == 0
+    assert capsys.readouterr().out.startswith("purged: ")
+    assert main(["purge", "--store", store_uri, "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["rows"].values()) == {0}
+    assert main(["verify", "--store", store_uri]) == 0
+    assert main([*target, "--edge", "none"]) == 2
+    assert main([*target, "--turn", "1"]) == 2
+    assert main(["forget", "--store", store_uri, "--dialogue", "d", "--tenant", "acme"]) == 2
+
+
+def test_what_export_wrote_is_imported_once_into_a_store_that_is_made(
+    store_uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["export", "--store", store_uri, "--out", "dump"])
+    command = ["import", "--store", "other", "--from", "dump", "--models", "fake"]
+    capsys.readouterr()
+    assert main(command) == 0
+    assert capsys.readouterr().out.startswith("2 sessions added, ")
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sessions"] == 0
+    assert main(["verify", "--store", "other"]) == 0
+    assert main(["import", "--store", "other", "--from", "none", "--models", "fake"]) == 2
+
+
+def test_another_scorer_and_another_encoder(
+    store_uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n in (2, 0):
+        assert main(["reweigh", "--store", store_uri, "--models", "fake"]) == 0
+        assert capsys.readouterr().out.startswith(f"{n} sessions weighed again")
+    for n in (2, 0):
+        assert main(["reembed", "--store", store_uri, "--to", "new", "--models", "fake"]) == 0
+        assert capsys.readouterr().out.startswith(f"{n} sessions added, ")
+    assert main(["verify", "--store", "new"]) == main(["verify", "--store", store_uri]) == 0

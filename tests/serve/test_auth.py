@@ -4,7 +4,16 @@ from pathlib import Path
 import pytest
 
 from glong.errors import ConfigError
-from serve.auth import DEFAULT_TENANT, KeyEntry, Keys, Peer, key_hash, load_keys, new_key
+from serve.auth import (
+    DEFAULT_TENANT,
+    KeyEntry,
+    Keys,
+    Peer,
+    key_hash,
+    load_keys,
+    main,
+    new_key,
+)
 from serve.errors import ProblemError
 
 KEYS = Keys((KeyEntry("acme", key_hash("one")), KeyEntry("other", key_hash("two"))))
@@ -81,3 +90,14 @@ def test_a_keys_file_is_read_strictly_and_no_message_quotes_a_key(
     with pytest.raises(ConfigError, match=message) as caught:
         load_keys(str(path))
     assert "glong-secret" not in str(caught.value)
+
+
+def test_a_key_is_made_and_shown_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["acme"]) == 0
+    shown = capsys.readouterr()
+    key = shown.err.split()[-1]
+    assert key not in shown.out
+    (tmp_path / "keys.toml").write_text(shown.out)
+    keys = load_keys(str(tmp_path / "keys.toml"))
+    assert keys.tenant_of(Peer("203.0.113.9", f"Bearer {key}")) == "acme"
+    assert main(["a b"]) == 2

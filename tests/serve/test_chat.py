@@ -12,7 +12,7 @@ from tests.serve.conftest import Client, MakeClient
 PET = {
     "session_id": "s1",
     "started_at": "2026-01-05T10:00:00Z",
-    "turns": [{"speaker": "Mira", "text": "I bought a grey greyhound called Pixel last week."}],
+    "turns": [{"speaker": "Mira", "text": "Our greyhound Pixel is grey."}],
 }
 
 

@@ -31,7 +31,7 @@ def report(tick_s: float = 0.001, *, seed: int = 0) -> dict[str, Any]:
         data_sha256="0" * 64,
         ks=(1, 3, 5),
         seed=seed,
-        settings={"models": "fake", "limit": 0},
+        settings={"models": "fake", "limit": 0, "paper": {"decay_per_s": 1e-7}},
         environment={"wall_s": tick_s},
     )
     return make_report(BENCHMARK, judgements(tick_s), run)

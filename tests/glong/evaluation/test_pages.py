@@ -10,7 +10,7 @@ def test_a_page_has_a_section_for_each_part_of_the_report() -> None:
         "# Retrieval on locomo", "## Overall", "## R@5 by category", "Untouched (n = 2)",
         "## User turns alone", "## Paired differences", "## Ablation", "## What is missed",
         "## Labels and settings", "![recall_at_k](plots/recall_at_k.png)",
-        "| ids that name no turn | 2 |", "- A note.",
+        "| ids that name no turn | 2 |", "- A note.", "decay_per_s `1e-07`",
     ):  # fmt: skip
         assert part in text, part
     tables = [line for line in text.splitlines() if line.startswith("|")]

@@ -33,7 +33,7 @@ def test_a_fact_is_tidied() -> None:
     ],
 )
 def test_a_fact_that_says_nothing_is_refused(parts: tuple[str, str, str, datetime, str]) -> None:
-    with pytest.raises(ConfigError, match="allowed|aware"):
+    with pytest.raises(ConfigError, match=r"allowed|aware"):
         fact_of(*parts)
 
 

@@ -1,0 +1,56 @@
+"""Cosines of a query with every turn and triplet of a memory, at the cost of a few numbers each.
+
+A small memory is asked exactly. In a large one a pass over all vectors costs more than the rest of
+a query (15 MB at 10,000), so vectors are projected onto the directions in which this memory's turns
+differ most; the cosines of the projections only pick candidates, whose exact ones follow.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Shadow"]
+
+Floats = NDArray[np.float32]
+
+_EXACT_UP_TO = 3_000
+"""Vectors of turns and triplets together that are asked exactly."""
+_N_DIRECTIONS = 64
+_SAMPLE = 4_096
+"""Turns that the directions are taken from, evenly over the memory."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shadow:
+    """Vectors or their projections.
+
+    Attributes:
+        directions: (d, p) orthonormal, or ``None`` where vectors are whole.
+        turns: (T, p) or (T, d).
+        edges: (E, p) or (E, d).
+    """
+
+    directions: Floats | None
+    turns: Floats
+    edges: Floats
+
+    @classmethod
+    def of(cls, turns: Floats, edges: Floats) -> "Shadow":
+        """Project the vectors of a large memory; keep those of a small one."""
+        if len(turns) + len(edges) <= _EXACT_UP_TO or turns.shape[1] <= _N_DIRECTIONS:
+            return cls(None, turns, edges)
+        sample = turns[:: max(1, len(turns) // _SAMPLE)].astype(np.float64)
+        _, vectors = np.linalg.eigh(sample.T @ sample)
+        directions = vectors[:, -_N_DIRECTIONS:].astype(np.float32)
+        return cls(directions, turns @ directions, edges @ directions)
+
+    def similarities(self, query: Floats) -> tuple[Floats, Floats]:
+        """(T,) and (E,) cosines of a unit vector (d,) with turns and edges, or nearly so."""
+        asked = query if self.directions is None else query @ self.directions
+        return _product(self.turns, asked), _product(self.edges, asked)
+
+
+def _product(rows: Floats, vector: NDArray[np.floating]) -> Floats:
+    product: Floats = np.asarray(rows @ vector, np.float32)
+    return product
