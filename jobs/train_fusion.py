@@ -17,7 +17,7 @@ import numpy as np
 
 from glong._version import __version__
 from glong.config import HYBRID, HybridConfig, load_models_config
-from glong.errors import ConfigError
+from glong.errors import ConfigError, StoreError
 from glong.evaluation.fusion import Asked, fit
 from glong.evaluation.questions import Question, load_benchmark
 from glong.models.load import load_encoder
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--out", required=True, type=Path, metavar="FILE", help="the factors, as TOML")
     p.add_argument("--models", default="small", help="whose encoder reads questions (small)")
     p.add_argument("--shrink", type=float, default=2.0, help="of factors towards 0 (default: 2)")
-    p.add_argument("--tie", type=float, default=1.0, help="of a part's two factors (default: 1)")
+    p.add_argument("--tie", type=float, default=10.0, help="of a part's two factors (default: 10)")
     p.add_argument("--summary", type=Path, metavar="FILE", help="write what was done as JSON")
     p.add_argument("--version", action="version", version=f"glong {__version__}")
     args = p.parse_args(argv)
@@ -77,9 +77,9 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     sets: dict[str, list[Asked]] = {}
     notes = []
     for name, data, uri in args.benchmark:
-        store = Store.open(uri)
-        there = set(store.dialogues("default").column("dialogue_id").to_pylist())
         every = [q for q in load_benchmark(name, data).questions if q.headline and q.tuned_on]
+        store = _open(uri)
+        there = set(store.dialogues("default").column("dialogue_id").to_pylist())
         questions = [q for q in every if q.dialogue_id in there]
         vectors = encoder.encode([query_text(q.text) for q in questions])
         found = list(_asked(store, questions, vectors, config))
@@ -104,6 +104,13 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     _write(args.out, factors, [*notes, f"shrink {args.shrink}, tie {args.tie}"])
     say(f"factors of {len(factors)} parts written to {args.out}")
     return {"questions": {name: len(asked) for name, asked in sets.items()}, "factors": factors}
+
+
+def _open(uri: str) -> Store:
+    try:
+        return Store.open(uri)
+    except StoreError as error:
+        raise ConfigError(f"--benchmark names the store {uri}: {error}") from error
 
 
 def _asked(

@@ -60,13 +60,16 @@ SearchText = Annotated[str, Query(max_length=256, description="only ids that con
 Cursor = Annotated[str, Query(max_length=256, description="`next` of the page before")]
 
 
-def make_api(services: Services, keys: Keys, observe: Observe) -> FastAPI:
+def make_api(
+    services: Services, keys: Keys, observe: Observe, *, names_request: bool = True
+) -> FastAPI:
     """The application.
 
     Args:
         services: what the routes call.
         keys: who may ask.
         observe: counts each request.
+        names_request: whether answers carry ``X-Request-Id``; not where a proxy adds it.
     """
     api = FastAPI(title="glong", version=__version__, description=_DESCRIPTION)
     api.state.services = services
@@ -75,7 +78,7 @@ def make_api(services: Services, keys: Keys, observe: Observe) -> FastAPI:
     api.add_exception_handler(ProblemError, _on_problem)
     api.add_exception_handler(RequestValidationError, _on_invalid)
     api.add_exception_handler(HTTPException, _on_http)
-    api.add_middleware(RequestMiddleware, keys=keys, observe=observe)
+    api.add_middleware(RequestMiddleware, keys=keys, observe=observe, names_request=names_request)
     return api
 
 

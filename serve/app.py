@@ -54,7 +54,8 @@ class Api:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Ray Serve in the replica, after the constructor."""
-        return make_api(self._services, self._keys, RequestMeters().observe)
+        observe = RequestMeters().observe  # Ray's proxy names the request
+        return make_api(self._services, self._keys, observe, names_request=False)
 
 
 def build_app(settings: ServeSettings) -> Application:

@@ -129,6 +129,11 @@ class LoadingCache(Generic[E]):
         while len(self._entries) > self._max_entries or self.counts.nbytes > self._max_bytes:
             self.drop([next(iter(self._entries))])
 
+    def swap(self, key: str, old: E, new: E) -> None:
+        """Put an entry of the same weight in the place of ``old``, if that is still there."""
+        if self._entries.get(key) is old:
+            self._entries[key] = new
+
     def drop(self, keys: Iterable[str], *, evicted: bool = True) -> None:
         """Let entries go; keys that are not there do not matter."""
         for key in keys:

@@ -121,6 +121,9 @@ class Memories:
         timings = {"graph": 1000 * (held_s - began_s), "search": 1000 * (perf_counter() - held_s)}
         used = [edge.edge_id for hit in retrieval.hits for edge in hit.edges]
         self._accesses.add(question.tenant, question.dialogue_id, used, ask.now)
+        if question.profile == "paper" and used:  # whose next score depends on it
+            touched = await asyncio.to_thread(self._reader().touched, held, retrieval, ask.now)
+            self._cache.swap(dialogue_key(question.tenant, question.dialogue_id), held, touched)
         return Answered(retrieval, timings)
 
     async def graph(self, tenant: str, dialogue_id: str) -> Document | Problem:

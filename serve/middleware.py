@@ -38,12 +38,16 @@ class RequestMiddleware:
         app: the routes.
         keys: who may ask.
         observe: counts the request.
+        names_request: send the request's id as a header; Ray Serve's proxy does that by itself.
     """
 
-    def __init__(self, app: ASGIApp, keys: Keys, observe: Observe) -> None:
+    def __init__(
+        self, app: ASGIApp, keys: Keys, observe: Observe, names_request: bool = True
+    ) -> None:
         self._app = app
         self._keys = keys
         self._observe = observe
+        self._names_request = names_request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -53,7 +57,7 @@ class RequestMiddleware:
         began_s = perf_counter()
         headers = Headers(scope=scope)
         request_id = _request_id(headers)
-        answer = _Answer(send, request_id)
+        answer = _Answer(send, request_id, self._names_request)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         try:
@@ -88,16 +92,18 @@ class RequestMiddleware:
 class _Answer:
     """Sends, with the request's id in the headers, and remembers the status."""
 
-    def __init__(self, send: Send, request_id: str) -> None:
+    def __init__(self, send: Send, request_id: str, names_request: bool) -> None:
         self._send = send
         self._request_id = request_id
+        self._names_request = names_request
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
-            headers["X-Request-Id"] = self._request_id
+            if self._names_request:
+                headers["X-Request-Id"] = self._request_id
             headers["X-Content-Type-Options"] = "nosniff"
         await self._send(message)
 

@@ -5,7 +5,7 @@ Everything here blocks and runs in a thread. Graphs are frozen, so threads share
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
@@ -103,6 +103,16 @@ class Reader:
         scored = retrieve(held.index, query, PROFILES[asked.profile].at_k(asked.k))
         hits = tuple(hit_of(graph, item, held.index.validity) for item in scored)
         return Retrieval(hits, held.stamp[0])
+
+    def touched(self, held: Held, retrieval: Retrieval, now: datetime) -> Held:
+        """The same memory with the hits' triplets accessed now, as the next load would have it."""
+        graph = held.index.graph
+        used = {edge.edge_id for hit in retrieval.hits for edge in hit.edges}
+        places = [i for i, edge_id in enumerate(graph.edge_ids) if edge_id in used]
+        accessed_s = graph.accessed_s.copy()
+        accessed_s[places] = np.fmax(accessed_s[places], now.timestamp())
+        index = replace(held.index, graph=replace(graph, accessed_s=accessed_s))
+        return replace(held, index=index)
 
     def dialogues(self, tenant: str, search: str, after: str, limit: int) -> Document:
         """A page of the tenant's dialogues by id, those only whose id has ``search`` in it."""

@@ -6,7 +6,7 @@ are raised here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 from ray.exceptions import RayActorError
@@ -112,28 +112,36 @@ class RayServices:
         """The replica that holds this memory, if one does; its key names no person."""
         return self._memories.options(multiplexed_model_id=dialogue_key(tenant, dialogue_id))
 
-    async def _read(self, what: str, response: Awaitable[Any]) -> Any:
-        return await answered(what, response, self._settings.timeout_s)
+    async def _read(self, what: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """A read is asked again, once, where the replica that had it died."""
+        try:
+            return await answered(what, call(), self._settings.timeout_s)
+        except ProblemError as error:
+            if error.problem is not _LOST:
+                raise
+        return await answered(what, call(), self._settings.timeout_s)
 
     async def _write(self, what: str, response: Awaitable[Any]) -> Any:
         return await answered(what, response, self._settings.write_timeout_s)
 
     async def encode(self, text: str) -> Vectors:
         """The vector of one text, shape (d,)."""
-        vector: Vectors = await self._read("encode the query", self._encoder.encode.remote(text))
+        vector: Vectors = await self._read(
+            "encode the query", lambda: self._encoder.encode.remote(text)
+        )
         return vector
 
     async def retrieve(self, ask: Ask) -> Answered:
         """The memories that answer best."""
         handle = self._memory(ask.question.tenant, ask.question.dialogue_id)
-        found: Answered = await self._read("search the memory", handle.retrieve.remote(ask))
+        found: Answered = await self._read("search the memory", lambda: handle.retrieve.remote(ask))
         return found
 
     async def graph(self, tenant: str, dialogue_id: str) -> Document:
         """One memory as nodes and edges."""
         handle = self._memory(tenant, dialogue_id)
         graph: Document = await self._read(
-            "read the memory", handle.graph.remote(tenant, dialogue_id)
+            "read the memory", lambda: handle.graph.remote(tenant, dialogue_id)
         )
         return graph
 
@@ -147,14 +155,16 @@ class RayServices:
     async def dialogues(self, tenant: str, search: str, after: str, limit: int) -> Document:
         """A page of a tenant's dialogues."""
         page: Document = await self._read(
-            "list the dialogues", self._memories.dialogues.remote(tenant, search, after, limit)
+            "list the dialogues",
+            lambda: self._memories.dialogues.remote(tenant, search, after, limit),
         )
         return page
 
     async def sessions(self, tenant: str, dialogue_id: str, after: str, limit: int) -> Document:
         """A page of a dialogue's sessions."""
         page: Document = await self._read(
-            "list the sessions", self._memories.sessions.remote(tenant, dialogue_id, after, limit)
+            "list the sessions",
+            lambda: self._memories.sessions.remote(tenant, dialogue_id, after, limit),
         )
         return page
 

@@ -38,7 +38,7 @@ class Asked:
 
 
 def fit(
-    asked: Sequence[Asked], parts: Sequence[str], *, shrink: float = 2.0, tie: float = 1.0
+    asked: Sequence[Asked], parts: Sequence[str], *, shrink: float = 2.0, tie: float = 10.0
 ) -> dict[str, tuple[float, float]]:
     """Part -> its factor where speakers are equal, and where one says all.
 
@@ -47,8 +47,13 @@ def fit(
         parts: which parts may count.
         shrink: of each factor towards 0, in units of the part's standard deviation.
         tie: of the two factors towards each other, in the same units.
+
+    Raises:
+        ValueError: no question has a gold candidate.
     """
     rows = [one for one in asked if one.is_gold.any()]
+    if not rows:
+        raise ValueError(f"No question of {len(asked)} has a gold turn among its candidates.")
     values = np.concatenate([np.stack([one.parts[p] for p in parts], 1) for one in rows])
     scale = values.std(0).astype(np.float64) + 1e-6
     lengths = np.array([len(one.is_gold) for one in rows])

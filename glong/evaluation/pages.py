@@ -65,7 +65,7 @@ def _mean(metrics: Mapping[str, Any], name: str) -> str:
 
 def _number(value: float) -> str:
     """Three digits without the zero in front."""
-    text = f"{value:.3f}"
+    text = f"{round(value, 3) + 0.0:.3f}"  # no minus zero
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
@@ -204,7 +204,7 @@ def _gap_row(label: str, gaps: Mapping[str, Any], columns: Sequence[str]) -> lis
 
 
 def _signed(value: float) -> str:
-    return ("+" if value > 0 else "") + _number(value)
+    return ("+" if round(value, 3) > 0 else "") + _number(value)
 
 
 def _ablation(report: Report) -> str:

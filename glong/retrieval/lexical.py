@@ -1,5 +1,6 @@
 """BM25 over one memory's turns, their surroundings and their sessions, in one vocabulary."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ class Lexicon:
         """Index collections of documents, each a sequence of terms."""
         import bm25s
 
+        # It sets its logger to DEBUG, so that every handler prints three lines an index.
+        logging.getLogger("bm25s").setLevel(logging.WARNING)
         vocabulary: dict[str, int] = {}
         scorers: list[Any] = []
         for documents in collections:

@@ -46,8 +46,9 @@ PARTS: dict[str, tuple[str, ...]] = {
 _DENSE_SHARE, _TRIPLET_SHARE = 0.5, 0.25
 """Of the cosines beside the scaled BM25, in the sum that picks candidates."""
 _RECENT_SHARE = 0.3
-"""Of the words of the recent dialogue beside the query's."""
-_WORD = re.compile(r"\w+(?:[-.&']\w+)*")
+"""Of the words of the recent dialogue beside the query's, at least: a query of fewer words ("What
+was wrong with it?" has one) leans more on what was said before it."""
+_BREAK = re.compile(r"[\s,;:!?()\[\]\"/\u00ab\u00bb\u060c\u061f\u0964\u201c-\u201e\u3001\u3002]+")
 _DAY_S = 86_400.0
 _TOLD_LATER_DAYS, _TOLD_EARLIER_DAYS = 14.0, 3.0
 """How fast a turn's claim to a span of time fades after its end, and before its start."""
@@ -105,10 +106,11 @@ def _words(index: MemoryIndex, query: Query) -> dict[str, Floats]:
     lexicon = index.lexicon
     asked = tuple(dict.fromkeys(terms(query.text)))
     earlier = [t for text in query.recent[-N_RECENT:] for t in terms(text) if t not in asked]
+    share = max(_RECENT_SHARE, 1 / max(1, len(asked)))
     sizes = (index.graph.n_turns, index.graph.n_turns, index.n_sessions)
     turns, near, sessions = (
         _scaled(lexicon.scores(i, asked, n))
-        + (_RECENT_SHARE * _scaled(lexicon.scores(i, earlier, n)) if earlier else 0)
+        + (share * _scaled(lexicon.scores(i, earlier, n)) if earlier else 0)
         for i, n in enumerate(sizes)
     )
     return {"words": turns, "words_near": near, "words_session": sessions[index.session]}
@@ -166,7 +168,8 @@ def _near(index: MemoryIndex, base: Floats, chosen: Places) -> dict[str, Floats]
 def _named(index: MemoryIndex, query: Query, chosen: Places) -> dict[str, Floats]:
     """Whether the query names the speaker, and how many other names it shares with the turn."""
     text = unicodedata.normalize("NFKC", query.text).replace("\u2019", "'").casefold()
-    words = " ".join(["", *(word.removesuffix("'s") for word in _WORD.findall(text)), ""])
+    found = (word.strip(".'-").removesuffix("'s") for word in _BREAK.split(text))
+    words = f" {' '.join(found)} "
     asked = [
         who
         for name, who in index.speakers.items()

@@ -31,7 +31,7 @@ from glong.store.waves import first_of_each
 
 __all__ = ["export_dialogue", "export_tables", "rfc3339"]
 
-SECRETS_FILE = "forgotten.keys"
+SECRETS_FILE = "forgotten_keys.jsonl"
 """Beside the tables: the keys of the marks in ``forgotten``, readable by the owner alone."""
 ROWS_AT_ONCE = 10_000
 """Read and turned into text at a time."""
@@ -89,7 +89,8 @@ def _write_secrets(layout: Layout, out_dir: Path, n_marks: int) -> None:
     path.unlink(missing_ok=True)
     if n_marks:
         path.touch(mode=0o600)
-        path.write_text("".join(f"{secret}\n" for secret in read_secrets(layout)))
+        lines = [json.dumps({"key": secret}) + "\n" for secret in read_secrets(layout)]
+        path.write_text("".join(lines), encoding="utf-8")
 
 
 def _sorted_places(

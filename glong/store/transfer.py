@@ -289,13 +289,19 @@ def read_export(folder: Path, store: Store) -> Tables:
         "accesses": tables["accesses"],
         "forgotten": tables["forgotten"],
     }
-    keys = folder / SECRETS_FILE
     return Tables(
         parts=[built.slice(i, WAVE_SESSIONS) for i in range(0, built.num_rows, WAVE_SESSIONS)],
         rest=rest,
-        secrets=tuple(keys.read_text().split()) if keys.exists() else (),
+        secrets=_read_secrets(folder / SECRETS_FILE),
         encoder=encoders.pop() if whole and len(encoders) == 1 else "",
     )
+
+
+def _read_secrets(path: Path) -> tuple[str, ...]:
+    if not path.exists():
+        return ()
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return tuple(json.loads(line)["key"] for line in lines)
 
 
 def _read_rows(path: Path, schema: pa.Schema) -> pa.Table:

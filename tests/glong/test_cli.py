@@ -434,3 +434,42 @@ def test_forget_tells_what_went_and_a_purge_removes_it_from_the_disk(
     assert again["n_forgotten"] == receipt["rows"]["sessions"]
     assert main([*target, "--edge", "none"]) == 2
     assert "check the ids" in capsys.readouterr().err
+
+
+# respond, serve
+
+
+def test_respond_answers_with_the_memories_in_the_prompt(
+    store: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["respond", *store, *FAKE, "--dialogue", "mira-and-tom", "Where does Mira live?"]
+    argv += ["--recent", "Tom: Well.", "--now", "2026-06-01T00:00:00Z"]
+    answer = document(argv, capsys)
+    assert answer["memories"]
+    assert "<<MEMORY>>" in answer["text"]  # the fake repeats its prompt
+    assert "Tom: Well." in answer["text"]
+    assert answer["usage"]["tokens_in"] > 0
+
+
+def test_respond_needs_a_responder(store: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    config = Path(store[1]).parent / "mine.toml"
+    parts = ("extractor", "scorer", "encoder")
+    config.write_text("".join(f'[{part}]\nbackend = "fake"\nmodel = ""\n' for part in parts))
+    argv = ["respond", *store, "--models", str(config), "--dialogue", "mira-and-tom", "Hi"]
+    assert main(argv) == 2
+    assert "add a table [responder]" in capsys.readouterr().err
+
+
+def test_serve_starts_serve_run_with_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[list[str], dict[str, str]]] = []
+
+    def call(command: list[str], env: dict[str, str]) -> int:
+        calls.append((command, env))
+        return 0
+
+    monkeypatch.setattr(subprocess, "call", call)
+    assert main(["serve", "--store", "m", *FAKE, "--keys-file", "keys.toml"]) == 0
+    ((command, env),) = calls
+    assert command[-2:] == ["run", "serve.app:app"]
+    wanted = {"GLONG_STORE": "m", "GLONG_MODELS": "fake", "GLONG_KEYS_FILE": "keys.toml"}
+    assert wanted.items() <= env.items()

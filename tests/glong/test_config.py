@@ -145,7 +145,7 @@ def test_a_toml_file_sets_some_parts_and_the_preset_small_the_others(tmp_path: P
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[extractr]\n", "unknown key 'extractr'; allowed: encoder, extractor, name, responder, scorer."),
+        ("[extractr]\n", "unknown key 'extractr'; allowed: encoder, extractor, name, responder"),
         ('[scorer]\nbackend = "t5"\nmodle = "x"\n', "[scorer]: unknown key 'modle'; allowed: "),
         ('[scorer]\nmodel = "x"\n', "[scorer]: 'backend' is missing; add it."),
         ('scorer = "t5"\n', "scorer is 't5'; allowed: a table of settings."),

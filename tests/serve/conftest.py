@@ -107,6 +107,20 @@ def serve_cluster() -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("RAY_AUTH_MODE", "disabled")
             patch.delenv("RAY_ADDRESS", raising=False)
+            _start_ray(folder)
+            yield
+            serve.shutdown()
+            ray.shutdown()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start_ray(folder: str, attempts: int = 4) -> None:
+    """Ray gives a node 30 s to start, which a busy machine can miss: then once more."""
+    import ray
+
+    for left in reversed(range(attempts)):
+        try:
             ray.init(
                 address="local",
                 num_cpus=2,
@@ -116,8 +130,9 @@ def serve_cluster() -> Iterator[None]:
                 _temp_dir=folder,
                 runtime_env={"env_vars": {"PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"}},
             )
-            yield
-            serve.shutdown()
+        except Exception as error:
+            if not left or "timed out during startup" not in str(error):
+                raise
             ray.shutdown()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        else:
+            return

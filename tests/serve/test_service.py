@@ -29,8 +29,8 @@ def store_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def url(serve_cluster: None, store_uri: str) -> Iterator[str]:
-    """Where the application answers; it stops with the module's tests."""
+def url(serve_cluster: None, store_uri: str) -> str:
+    """Where the application answers; it stops with the cluster."""
     from ray import serve
     from ray.serve.config import HTTPOptions
 
@@ -49,9 +49,8 @@ def url(serve_cluster: None, store_uri: str) -> Iterator[str]:
         port = free.getsockname()[1]
     environ = {"GLONG_STORE": store_uri, "GLONG_MODELS": "fake", "GLONG_KEYS_FILE": str(keys)}
     serve.start(http_options=HTTPOptions(host="127.0.0.1", port=port))
-    serve.run(build_app(settings_from({**environ, "GLONG_FLUSH_S": "0.5"})), name="glong")
-    yield f"http://127.0.0.1:{port}"
-    serve.delete("glong")
+    serve.run(build_app(settings_from({**environ, "GLONG_FLUSH_S": "5"})), name="glong")
+    return f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")
@@ -189,3 +188,18 @@ def test_metrics_of_all_replicas_are_on_one_page(http: httpx.Client) -> None:
     assert all(name in page for name in wanted)
     assert "greyhound" not in page
     assert os.getcwd() not in page
+
+
+def test_what_was_accessed_and_posted_last_is_not_lost_when_it_stops(
+    http: httpx.Client, store_uri: str
+) -> None:
+    from ray import serve
+
+    post(http, "last")
+    hits = ask(http, "last", "greyhound")["hits"]
+    serve.delete("glong")
+    key = dialogue_key("acme", "last")
+    rows = Store.open(store_uri).visible("accesses", dialogue_key=key, columns=["edge_id"])
+    used = {edge["id"] for hit in hits for edge in hit["edges"]}
+    assert used
+    assert set(rows["edge_id"].to_pylist()) == used

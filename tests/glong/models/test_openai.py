@@ -238,3 +238,49 @@ def test_an_encoder_that_is_refused_raises(status, retryable):
     with pytest.raises(ModelError) as caught:
         encoder.encode(["a"])
     assert caught.value.retryable is retryable
+
+
+def streamed(*pieces, usage=True, finish="stop"):
+    body = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+    deltas = [{"content": piece} for piece in pieces]
+    chunks = [
+        {**body, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas
+    ]
+    chunks.append({**body, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    if usage:
+        counts = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
+        chunks.append({**body, "choices": [], "usage": counts})
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    headers = {"content-type": "text/event-stream"}
+    return httpx.Response(200, text="".join([*lines, "data: [DONE]\n\n"]), headers=headers)
+
+
+@pytest.mark.parametrize(("finish", "finished"), [("stop", True), ("length", False)])
+def test_a_stream_gives_pieces_then_the_usage(finish, finished):
+    seen = []
+    generator = OpenAIGenerator(
+        client(lambda h: seen.append(json.loads(h.content)) or streamed("a ", "b", finish=finish)),
+        SPEC,
+    )
+    *pieces, last = generator.stream(request("x"))
+    assert [piece.text for piece in pieces] == ["a ", "b"]
+    assert (last.text, last.usage, last.finished) == ("", Usage(11, 3), finished)
+    assert seen[0]["stream"]
+    assert seen[0]["temperature"] == 0
+
+
+def test_an_endpoint_that_streams_without_usage_has_none():
+    *_, last = OpenAIGenerator(client(lambda h: streamed("a", usage=False)), SPEC).stream(
+        request("x")
+    )
+    assert last.usage == Usage()
+
+
+def test_a_stream_that_is_refused_is_a_failure_and_a_wrong_key_an_error():
+    busy = OpenAIGenerator(client(lambda h: refusal(429), max_retries=0), SPEC)
+    (piece,) = busy.stream(request("x"))
+    assert piece.failure.transient
+    wrong = OpenAIGenerator(client(lambda h: refusal(401)), SPEC)
+    with pytest.raises(ModelError, match="api_key_env"):
+        list(wrong.stream(request("x")))

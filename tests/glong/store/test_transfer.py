@@ -105,7 +105,7 @@ def test_what_was_forgotten_here_is_not_imported_and_marks_travel(
     assert sum(add_rows(store, read_export(tmp_path / "old", store), START, None)) == 0
     assert store.manifest()["session_id"].to_pylist().count("s1") == 1
     store.export(tmp_path / "new", with_vectors=True)
-    keys = tmp_path / "new" / "forgotten.keys"
+    keys = tmp_path / "new" / "forgotten_keys.jsonl"
     assert stat.S_IMODE(keys.stat().st_mode) == 0o600
     other = new_store(tmp_path / "other")
     list(add_rows(other, read_export(tmp_path / "new", other), START, None))
