@@ -44,8 +44,8 @@ class Layout:
     Attributes:
         agent: in whose voice to answer.
         user: who wrote the message.
-        ages: say how old each memory is (the paper's prompt does not), and quote the turn where a
-            memory has no triplet.
+        ages: say how old each memory is, and quote its source turn, which keeps what a triplet
+            loses; the paper's prompt does neither.
         count: tokens of a text.
         counted_by: what to call the counter.
     """
@@ -122,7 +122,7 @@ def memory_block(hits: Sequence[Hit], *, now: datetime, ages: bool) -> str:
 def memory_lines(hits: Sequence[Hit], *, now: datetime, ages: bool) -> list[str]:
     """``s -r-> o`` for each triplet, best hit first; equal lines once.
 
-    With ages a hit without a triplet is its turn's words; the paper's prompt knows only triplets.
+    With ages each hit ends with its turn's words; the paper's prompt knows only triplets.
     """
     return list(dict.fromkeys(line for hit in hits for line in _lines(hit, now, ages)))
 
@@ -130,7 +130,7 @@ def memory_lines(hits: Sequence[Hit], *, now: datetime, ages: bool) -> list[str]
 def _lines(hit: Hit, now: datetime, ages: bool) -> Iterator[str]:
     for edge in hit.edges:
         yield _fact(edge) + (_age(edge.created_at or hit.turn.time, now) if ages else "")
-    if ages and not hit.edges:
+    if ages:
         yield _quote(hit.turn) + _age(hit.turn.time, now)
 
 

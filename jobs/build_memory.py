@@ -36,7 +36,7 @@ from jobs.stages import ReadPlan, split_events
 from jobs.summary import Tally, describe, summarise
 from jobs.waves import WaveLoop
 
-__all__ = ["main"]
+__all__ = ["main", "ours"]
 
 DONE, ABOVE_LIMIT, BAD_USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
 STAYS = "what was committed stays. Run the same command again to go on."
@@ -102,7 +102,7 @@ def run(job: Job) -> dict[str, Any]:
             _plan_only(job, read) if store is None or job.args.dry_run else _build(job, read, store)
         )
     except ray.exceptions.RayError as error:
-        raise _ours(error) from error
+        raise ours(error) from error
     version = store.version if store else 0
     return summarise(tally, identity.fingerprints, version, time.monotonic() - began_s)
 
@@ -176,10 +176,10 @@ def _identify(models: ModelsConfig) -> ModelsIdentity:
     try:
         return ray.get(probe.remote(models))
     except ray.exceptions.RayError as error:
-        raise _ours(error) from error
+        raise ours(error) from error
 
 
-def _ours(error: ray.exceptions.RayError) -> Exception:
+def ours(error: ray.exceptions.RayError) -> Exception:
     """Our own error that a worker raised, or Ray's where it is not ours."""
     cause: BaseException | None = error
     while cause is not None:

@@ -99,7 +99,7 @@ def run(request: Request) -> dict[str, Any]:
     try:
         judgements = _ask(request, store, _vectors(request))
     except ray.exceptions.RayError as error:
-        raise build_memory._ours(error) from error
+        raise build_memory.ours(error) from error
     settings = _settings(request, store)
     environment = _environment(store, built, time.monotonic() - began_s)
     report = make_report(

@@ -79,6 +79,11 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     for name, data, uri in args.benchmark:
         every = [q for q in load_benchmark(name, data).questions if q.headline and q.tuned_on]
         store = _open(uri)
+        if store.meta.encoder != encoder.fingerprint:
+            raise ConfigError(
+                f"{uri} was made with the encoder {store.meta.encoder}; allowed: that of --models"
+                f" {args.models}, {encoder.fingerprint}. Name the models that made the store."
+            )
         there = set(store.dialogues("default").column("dialogue_id").to_pylist())
         questions = [q for q in every if q.dialogue_id in there]
         vectors = encoder.encode([query_text(q.text) for q in questions])

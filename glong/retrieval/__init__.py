@@ -1,6 +1,7 @@
 """Retrieval: a query over one frozen memory. Pure: no clock, no I/O, no mutation."""
 
 from glong.config import HybridConfig, RetrievalConfig
+from glong.errors import ConfigError
 from glong.retrieval import hybrid, paper
 from glong.retrieval.index import MemoryIndex
 from glong.retrieval.query import Query, Scored, query_text
@@ -11,7 +12,16 @@ __all__ = ["MemoryIndex", "Query", "Scored", "query_text", "retrieve"]
 def retrieve(
     index: MemoryIndex, query: Query, config: RetrievalConfig | HybridConfig
 ) -> list[Scored]:
-    """The ``config.k`` best hits, best first; fewer where the memory has fewer."""
+    """The ``config.k`` best hits, best first; fewer where the memory has fewer.
+
+    Raises:
+        ConfigError: the paper's retrieval is asked as of a time, which it does not know.
+    """
     if isinstance(config, RetrievalConfig):
+        if query.as_of_s is not None:
+            raise ConfigError(
+                "as_of is given with the profile 'paper', which knows no validity; allowed: the"
+                " profile 'hybrid', or no as_of."
+            )
         return paper.retrieve(index.graph, query.vector, config, query.now_s)
     return hybrid.retrieve(index, query, config)

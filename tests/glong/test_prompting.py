@@ -32,8 +32,11 @@ def hit(*edges: Edge, text: str = "I got a greyhound.", days: float | None = 3) 
 PET = hit(edge("Mira", "has_pet", "a greyhound"))
 
 
-def test_a_memory_is_one_line_with_its_age() -> None:
-    assert memory_lines([PET], now=NOW, ages=True) == ["Mira -has_pet-> a greyhound (3 days ago)"]
+def test_a_memory_is_a_triplet_and_its_turns_words_with_their_age() -> None:
+    assert memory_lines([PET], now=NOW, ages=True) == [
+        "Mira -has_pet-> a greyhound (3 days ago)",
+        'Mira said: "I got a greyhound." (3 days ago)',
+    ]
 
 
 def test_the_papers_prompt_has_no_ages_and_no_turns() -> None:

@@ -57,7 +57,7 @@ def test_factors_of_every_part_are_written_with_what_they_were_learnt_on(
     assert summary["questions"] == {"locomo": 3}  # neither adversarial nor of another conversation
     text = (tmp_path / "fusion.toml").read_text("utf-8")
     assert "# locomo: 3 of 3 questions, data sha256 " in text
-    assert "# shrink 2.0, tie 1.0" in text
+    assert "# shrink 2.0, tie 10.0" in text
     factors = tomllib.loads(text)["factors"]
     assert list(factors) == [name for names in PARTS.values() for name in names]
     assert all(len(pair) == 2 for pair in factors.values())
