@@ -1,80 +1,37 @@
 """Memory: the library in one process, without Ray and without HTTP.
 
-The shell around the pure core: it holds the models and the store, reads the clock where the caller
-gives no time, and makes the random id of each write. ``with Memory.open(...)`` is the whole life
-cycle.
+The shell around the pure core: it holds the models and the store, and reads the clock where the
+caller gives no time. ``with Memory.open(...)`` is the whole life cycle.
 """
 
 import json
-import uuid
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from glong import ids
-from glong._version import __version__
+from glong.adding import Added, add_sessions, given_sessions, store_meta, stored_start
 from glong.answer import respond
-from glong.build import PENDING, Models, build_rows, stated_rows
+from glong.build import Models
 from glong.config import PROFILES, ModelsConfig, ResponderSpec, load_models_config
-from glong.errors import ConfigError, ConflictError, NotFoundError, SourceError
+from glong.errors import ConfigError, ConflictError
 from glong.graph import MemoryGraph
 from glong.models.load import load_models, load_responder
-from glong.planning import KNOWN_COLUMNS, Planner, Rebuild, known_sessions
+from glong.planning import Rebuild
 from glong.prompting import Layout, build_prompt
-from glong.prompts import EXTRACTION_PROMPT_VERSION
 from glong.protocols import Generator
-from glong.retrieval import MemoryIndex, Query, Scored, query_text, retrieve
-from glong.sources import native
-from glong.sources.records import Found
-from glong.store import Store, StoreMeta, Target, Wave, by_hand_id, is_by_hand, leave_out
-from glong.store.facts import Fact, Stated, edit_stated, fact_of, with_fact, without_fact
-from glong.tables import failure_struct, record_failures_to
-from glong.types import Edge, Failure, Hit, Place, Receipt, Response, Retrieval, Session
-from glong.validity import Validity, fact, history, intervals
+from glong.retrieval import MemoryIndex, Query, query_text, retrieve
+from glong.retrieval.hits import hit_of
+from glong.stating import corrected, edge_of, session_start, state
+from glong.store import Store, Target, by_hand_id, is_by_hand
+from glong.store.facts import Fact, Stated, fact_of
+from glong.types import Edge, Failure, Receipt, Response, Retrieval, Session
+from glong.validity import history, intervals
 
 __all__ = ["Added", "Memory", "hit_of", "store_meta"]
 
 NO_RESPONDER = ResponderSpec()
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """What was done, in numbers of sessions, turns, triplets, edges and failures.
-
-    ``n_pending`` sessions met a cause that may pass; the next call tries them again.
-    ``n_forgotten`` sessions, and ``n_forgotten_turns`` and ``n_forgotten_edges`` of sessions that
-    were built, had been forgotten and were left out.
-    """
-
-    n_built: int = 0
-    n_skipped: int = 0
-    n_failed: int = 0
-    n_pending: int = 0
-    n_forgotten: int = 0
-    n_forgotten_turns: int = 0
-    n_forgotten_edges: int = 0
-    n_turns: int = 0
-    n_triplets: int = 0
-    n_edges: int = 0
-    n_failures: int = 0
-
-
-def store_meta(models: Models) -> StoreMeta:
-    """What a store remembers of the models that fill it."""
-    return StoreMeta(
-        encoder=models.encoder.fingerprint,
-        dimension=models.encoder.dimension,
-        prompt_version=EXTRACTION_PROMPT_VERSION,
-        glong_version=__version__,
-    )
 
 
 class Memory:
@@ -161,32 +118,13 @@ class Memory:
             SourceError: a turn or a time is not of that form.
             ModelError: a model as a whole is unusable.
         """
-        started = started_at or self._start_of(str(dialogue_id), str(session_id))
-        session = {
-            "session_id": session_id,
-            "started_at": started.isoformat() if isinstance(started, datetime) else started,
-            "turns": list(turns),
-        }
-        record = {"dialogue_id": dialogue_id, "sessions": [session]}
-        found = []
-        for item in native.sessions(record, Place()):
-            if isinstance(item, Failure):
-                raise SourceError(item.message)
-            if isinstance(item, Found):
-                found.append(item.session)
-        if is_by_hand(str(session_id)):
-            raise SourceError(
-                f"session_id is {session_id!r}, which is reserved for facts stated by hand; give"
-                " the session another id."
-            )
+        started = (
+            started_at
+            or stored_start(self.store, self.tenant, str(dialogue_id), str(session_id))
+            or datetime.now(UTC)
+        )
+        found = given_sessions(dialogue_id, session_id, started, turns)
         return self.build(found, restore_forgotten=restore_forgotten)
-
-    def _start_of(self, dialogue_id: str, session_id: str) -> datetime:
-        """The stored start, so that adding a session again without a time does nothing; or now."""
-        rows = self.store.manifest(self.tenant, columns=["session_key", "started_at"])
-        key = ids.session_key(self.tenant, dialogue_id, session_id)
-        known = rows.filter(pc.equal(rows.column("session_key"), key)).column("started_at")
-        return next(iter(known.to_pylist()), None) or datetime.now(UTC)
 
     def build(
         self,
@@ -204,47 +142,15 @@ class Memory:
             rebuild: which of the sessions already built are built again.
             restore_forgotten: build what was forgotten too; for these sessions it is so no more.
         """
-        planner = self._planner(rebuild, restore_forgotten)
-        counts: Counter[str] = Counter()
-        for wave in _waves(items, planner, wave_size):
-            counts += self._commit(
-                wave, replace_all=rebuild is Rebuild.ALL, restore=restore_forgotten
-            )
-        counts["n_skipped"] = planner.counts["skipped"] + planner.counts["duplicates"]
-        counts["n_forgotten"] += planner.counts["forgotten"]
-        counts["n_forgotten_turns"] += planner.counts["forgotten_turns"]
-        return Added(**counts)
-
-    def _planner(self, rebuild: Rebuild, restore: bool) -> Planner:
-        manifest = self.store.manifest(self.tenant, columns=list(KNOWN_COLUMNS))
-        known = known_sessions(manifest, self.models.fingerprints)
-        return Planner(self.tenant, known, self.store.forgotten(self.tenant), rebuild, restore)
-
-    def _commit(
-        self, items: Sequence[Session | Failure], *, replace_all: bool, restore: bool
-    ) -> Counter[str]:
-        batch_id = uuid.uuid4().hex
-        failures = [item for item in items if isinstance(item, Failure)]
-        built = build_rows(
-            self.tenant, [item for item in items if isinstance(item, Session)], self.models
+        return add_sessions(
+            self.store,
+            self.tenant,
+            self.models,
+            items,
+            wave_size=wave_size,
+            rebuild=rebuild,
+            restore=restore_forgotten,
         )
-        record_failures = record_failures_to(
-            [failure_struct(f, ids.failure_id("", f)) for f in failures], self.tenant, batch_id
-        )
-        now, replace = datetime.now(UTC), replace_all or restore
-        self.store.append_wave(Wave(batch_id, now, built, record_failures, replace, restore))
-        self.store.routine()
-        left = leave_out(built, self.store.forgotten(self.tenant))
-        built = left.built
-        kept = built.filter(pc.not_equal(built.column("status"), PENDING))
-        counts = Counter({f"n_{status}": n for status, n in _by_status(built).items()})
-        for name in ("n_turns", "n_triplets", "n_edges"):
-            counts[name] = int(pc.sum(kept.column(name)).as_py() or 0)
-        counts["n_failures"] = int(pc.sum(built.column("n_failures")).as_py() or 0) + len(failures)
-        counts["n_forgotten"] = len(left.gone)
-        for table in ("turns", "edges"):
-            counts[f"n_forgotten_{table}"] = left.rows[table]
-        return counts
 
     def graph(self, dialogue_id: str, *, version: int | None = None) -> MemoryGraph:
         """The graph of one dialogue.
@@ -282,27 +188,28 @@ class Memory:
             NotFoundError: the tenant has no such dialogue.
             ConfigError: no such profile, or a time without a zone.
         """
-        if profile not in PROFILES:
-            raise ConfigError(f"profile is {profile!r}; allowed: {', '.join(PROFILES)}.")
-        for name, time in (("now", now), ("as_of", as_of)):
-            if time is not None and time.tzinfo is None:
-                raise ConfigError(f"{name} is {time}, without a zone; give an aware time (UTC).")
+        _check_asked(profile, now, as_of)
         version = self.store.version
         index = MemoryIndex.of(self.graph(dialogue_id, version=version))
         at = now or datetime.now(UTC)
-        asked = Query(
-            text=query,
-            vector=self.models.encoder.encode([query_text(query, tuple(recent))])[0],
-            now_s=at.timestamp(),
-            recent=tuple(recent),
-            as_of_s=as_of.timestamp() if as_of else None,
-        )
+        asked = self._query(query, tuple(recent), at, as_of)
         scored = retrieve(index, asked, PROFILES[profile].at_k(k))
         hits = tuple(hit_of(index.graph, item, index.validity) for item in scored)
         if touch:
             used = dict.fromkeys(edge.edge_id for hit in hits for edge in hit.edges)
             self._touch(dialogue_id, list(used), at)
         return Retrieval(hits, version)
+
+    def _query(
+        self, text: str, recent: tuple[str, ...], now: datetime, as_of: datetime | None
+    ) -> Query:
+        return Query(
+            text=text,
+            vector=self.models.encoder.encode([query_text(text, recent)])[0],
+            now_s=now.timestamp(),
+            recent=recent,
+            as_of_s=as_of.timestamp() if as_of else None,
+        )
 
     def respond(
         self,
@@ -435,7 +342,7 @@ class Memory:
             NotFoundError: there is no such session.
         """
         if session_id is not None and time is None:
-            time = self._known_start(dialogue_id, session_id)
+            time = session_start(self.store, self.tenant, dialogue_id, session_id)
         new = fact_of(subject, relation, object, time or datetime.now(UTC), stated_by)
         return self._state(dialogue_id, by_hand_id(session_id), new)
 
@@ -464,46 +371,20 @@ class Memory:
         changes = {name: value for name, value in given.items() if value is not None}
         if not changes:
             raise ConfigError("Nothing to correct; give subject, relation or object.")
-        graph = self.graph(dialogue_id)
-        if edge_id not in graph.edge_ids:
-            raise NotFoundError(f"Dialogue {dialogue_id!r} has no edge {edge_id!r}; check the id.")
-        old = graph.edge(graph.edge_ids.index(edge_id))
-        said = {"subject": old.subject, "relation": old.relation, "object": old.object} | changes
-        time = old.created_at or datetime.now(UTC)
-        new = fact_of(said["subject"], said["relation"], said["object"], time, stated_by)
+        old = edge_of(self.graph(dialogue_id), dialogue_id, edge_id)
+        new = corrected(old, changes, stated_by, datetime.now(UTC))
         if is_by_hand(old.session_id):
             return self._state(dialogue_id, old.session_id, new, instead_of=old.turn_index)
-        corrected = self._state(dialogue_id, by_hand_id(old.session_id), new)
+        new_id = self._state(dialogue_id, by_hand_id(old.session_id), new)
         self.forget(dialogue_id, edge_id=edge_id)
-        return corrected
+        return new_id
 
     def _state(
         self, dialogue_id: str, session_id: str, new: Fact, *, instead_of: int | None = None
     ) -> str:
-        """Write the facts of a reserved session, a new one among them; returns its edge id."""
-        index = -1
-
-        def change(stated: Stated) -> Stated:
-            nonlocal index
-            kept = stated if instead_of is None else without_fact(stated, instead_of)
-            changed, index = with_fact(kept, new)
-            return changed
-
-        def rows(stated: Stated) -> pa.Table:
-            return stated_rows(
-                self.tenant, stated.session(), stated.triplets(), self.models.encoder
-            )
-
-        stated = edit_stated(self.store, self.tenant, Stated(dialogue_id, session_id), change, rows)
-        return stated.edge_id(self.tenant, index)
-
-    def _known_start(self, dialogue_id: str, session_id: str) -> datetime | None:
-        rows = self.store.sessions_of(self.tenant, dialogue_id)
-        rows = rows.filter(pc.equal(rows.column("session_id"), session_id))
-        if rows.num_rows == 0:
-            raise NotFoundError(f"Dialogue {dialogue_id!r} has no session {session_id!r}.")
-        start: datetime | None = rows.column("started_at")[0].as_py()
-        return start
+        session = Stated(dialogue_id, session_id)
+        encoder = self.models.encoder
+        return state(self.store, self.tenant, encoder, session, new, instead_of=instead_of)
 
     def export(self, dialogue_id: str, out: str | Path | None = None) -> dict[str, Any]:
         """All that is stored of one memory as a JSON document, without vectors.
@@ -527,23 +408,9 @@ class Memory:
         return document
 
 
-def _waves(
-    items: Iterable[Session | Failure], planner: Planner, wave_size: int
-) -> Iterator[list[Session | Failure]]:
-    """Failures and wanted sessions, ``wave_size`` at a time."""
-    screened = (planner.screen(item) for item in items)
-    wanted = (item for item in screened if item is not None)
-    while wave := list(islice(wanted, wave_size)):
-        yield wave
-
-
-def _by_status(built: pa.Table) -> dict[str, int]:
-    counts = pc.value_counts(built.column("status")).to_pylist()
-    return {entry["values"]: entry["counts"] for entry in counts}
-
-
-def hit_of(graph: MemoryGraph, scored: Scored, validity: Validity) -> Hit:
-    """A hit by number as a record."""
-    edges = tuple(fact(graph, validity, edge) for edge in scored.edges)
-    session_id = graph.turn_session_ids[scored.turn]
-    return Hit(graph.turn(scored.turn), session_id, edges, scored.score, dict(scored.parts))
+def _check_asked(profile: str, now: datetime | None, as_of: datetime | None) -> None:
+    if profile not in PROFILES:
+        raise ConfigError(f"profile is {profile!r}; allowed: {', '.join(PROFILES)}.")
+    for name, time in (("now", now), ("as_of", as_of)):
+        if time is not None and time.tzinfo is None:
+            raise ConfigError(f"{name} is {time}, without a zone; give an aware time (UTC).")

@@ -7,9 +7,10 @@ sessions with one id in one run only the first is looked at; other content is a 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 
 import pyarrow as pa
 
@@ -95,6 +96,15 @@ class Planner:
     restore: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     contents: dict[str, str] = field(default_factory=dict)
+
+    def waves(
+        self, items: Iterable[Session | Failure], wave_size: int
+    ) -> Iterator[list[Session | Failure]]:
+        """What goes on of a stream of input items, ``wave_size`` at a time."""
+        screened = (self.screen(item) for item in items)
+        wanted = (item for item in screened if item is not None)
+        while wave := list(islice(wanted, wave_size)):
+            yield wave
 
     def screen(self, item: Session | Failure) -> Session | Failure | None:
         """What goes on of an input item: a session to build, a failure, or nothing."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from glong._version import __version__
 from glong.config import load_models_config
@@ -57,23 +58,37 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_looking(commands)
+    _add_removing(commands)
+    _add_moving(commands)
+    return parser
 
-    def add(name: str, run: Command, text: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        command.add_argument(
-            "--store", required=True, metavar="URI", help="folder or object-store URI"
-        )
-        command.add_argument("--json", action="store_true", help="print JSON, for programs")
-        command.set_defaults(run=run)
-        return command
 
-    add("status", _status, "count sessions, rows, garbage, files and index coverage")
-    add("verify", _verify, "check every rule that the rows of a store must keep")
-    export = add("export", _export, "write one TABLE.jsonl a table, visible rows only")
+def _command(commands: Any, name: str, run: Command, text: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(
+        name, help=text, description=f"{text[0].upper()}{text[1:]}."
+    )
+    command.add_argument("--store", required=True, metavar="URI", help="folder or object-store URI")
+    command.add_argument("--json", action="store_true", help="print JSON, for programs")
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_looking(commands: Any) -> None:
+    _command(commands, "status", _status, "count sessions, rows, garbage, files and index coverage")
+    _command(commands, "verify", _verify, "check every rule that the rows of a store must keep")
+    export = _command(
+        commands, "export", _export, "write one TABLE.jsonl a table, visible rows only"
+    )
     export.add_argument("--out", required=True, type=Path, metavar="DIR", help="made if missing")
     export.add_argument("--tenant", metavar="NAME", help="only this tenant (default: all)")
     export.add_argument("--with-vectors", action="store_true", help="write vectors too")
-    compact = add("compact", _compact, "delete garbage rows, merge files, drop old versions")
+
+
+def _add_removing(commands: Any) -> None:
+    compact = _command(
+        commands, "compact", _compact, "delete garbage rows, merge files, drop old versions"
+    )
     compact.add_argument(
         "--grace-hours",
         type=_hours,
@@ -82,14 +97,21 @@ def _parser() -> argparse.ArgumentParser:
         help="leave younger rows and versions alone; longer than any read or wave takes"
         " (hours, default: %(default)s; 0 only while nothing else uses the store)",
     )
-    _add_forget(add("forget", _forget, "forget a dialogue, session, turn, edge or entity"))
-    add(
+    _add_forget(
+        _command(commands, "forget", _forget, "forget a dialogue, session, turn, edge or entity")
+    )
+    _command(
+        commands,
         "purge",
         _purge,
         "remove from the disk what no reader sees: what was forgotten, garbage, old versions and"
         " indexes (writers are refused meanwhile; stop them first on an object store)",
     )
-    imported = add(
+
+
+def _add_moving(commands: Any) -> None:
+    imported = _command(
+        commands,
         "import",
         _import,
         "add what `export` wrote; the store is made if missing, what is there is not added twice,"
@@ -99,14 +121,16 @@ def _parser() -> argparse.ArgumentParser:
         "--from", dest="source", required=True, type=Path, metavar="DIR",
         help="an export's folder; with vectors only if it was made with the same encoder",
     )  # fmt: skip
-    weighed = add(
+    weighed = _command(
+        commands,
         "reweigh",
         _reweigh,
         "weigh the edges of all sessions with another scorer, in place, a wave at a time (run again"
         " after a stop: what is done is skipped; facts by hand keep the weight 1)",
     )
     weighed.add_argument("--tenant", metavar="NAME", help="only this tenant (default: all)")
-    embedded = add(
+    embedded = _command(
+        commands,
         "reembed",
         _reembed,
         "embed everything with another encoder into a new store; a store has vectors of one encoder"
@@ -121,7 +145,6 @@ def _parser() -> argparse.ArgumentParser:
             "--models", default="small", metavar="NAME",
             help="preset small, small-decoder, paper or fake, or a TOML file (default: small)",
         )  # fmt: skip
-    return parser
 
 
 def _add_forget(command: argparse.ArgumentParser) -> None:

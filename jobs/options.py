@@ -42,7 +42,15 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    data = p.add_argument_group("data")
+    _data_options(p.add_argument_group("data"))
+    _models_options(p.add_argument_group("models"))
+    _work_options(p.add_argument_group("work"))
+    _report_options(p.add_argument_group("report"))
+    p.add_argument("--version", action="version", version=f"glong {__version__}")
+    return p
+
+
+def _data_options(data: "argparse._ArgumentGroup") -> None:
     data.add_argument(
         "--input", action="append", required=True, metavar="URI",
         help="file, folder, glob or object-store URI; .json .jsonl .parquet, also .gz .xz .zst;"
@@ -63,7 +71,9 @@ def parser() -> argparse.ArgumentParser:
         "--limit", type=int, default=0, metavar="N",
         help="only the first N sessions of the input, those built included (default: 0 = all)",
     )  # fmt: skip
-    models = p.add_argument_group("models")
+
+
+def _models_options(models: "argparse._ArgumentGroup") -> None:
     models.add_argument(
         "--models", default="small", metavar="NAME",
         help="preset small, small-decoder, paper or fake, or a TOML file (default: small)",
@@ -72,7 +82,9 @@ def parser() -> argparse.ArgumentParser:
         models.add_argument(
             f"--{part}", metavar="SPEC", help=f"another {part}: a preset's name, or BACKEND[:MODEL]"
         )
-    work = p.add_argument_group("work")
+
+
+def _work_options(work: "argparse._ArgumentGroup") -> None:
     work.add_argument(
         "--rebuild", choices=[str(r) for r in Rebuild], default="none",
         help="build again: nothing, what other models made, what failed for good, or everything"
@@ -100,7 +112,9 @@ def parser() -> argparse.ArgumentParser:
         help="who writes rows to the store (default: auto: driver on one node, workers on many)",
     )  # fmt: skip
     work.add_argument("--dry-run", action="store_true", help="read and plan, build nothing")
-    report = p.add_argument_group("report")
+
+
+def _report_options(report: "argparse._ArgumentGroup") -> None:
     report.add_argument(
         "--max-failure-rate", type=float, default=0.05, metavar="F",
         help="share of sessions and input records that may fail before the exit status is 1, 0 to 1"
@@ -109,8 +123,6 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument(
         "--summary", metavar="FILE", help="write the summary there as JSON, last of all"
     )
-    p.add_argument("--version", action="version", version=f"glong {__version__}")
-    return p
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,19 @@
 """The routes: HTTP in, calls of :class:`~serve.services.Services`, HTTP out. Knows no Ray."""
 
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 from glong._version import __version__
 from glong.store import is_by_hand
 from glong.types import Turn
-from serve import chat, respond
+from serve import chat, pages, respond
 from serve.auth import Keys
 from serve.dependencies import CalledServices, Tenant
-from serve.errors import NOT_FOUND, Problem, ProblemError, http_problem, invalid
+from serve.errors import Problem, ProblemError, http_problem, invalid
 from serve.middleware import Observe, RequestMiddleware, problem_response
 from serve.reading import hit_document
 from serve.recall import recall
@@ -41,7 +40,6 @@ from serve.services import Services
 
 __all__ = ["make_api"]
 
-VIEWER = Path(__file__).parent / "viewer"
 PENDING = Problem(
     503, "model_unavailable", "The model that extracts facts is unavailable for now.",
     "Post the session again after Retry-After seconds: nothing of it was stored.", 5.0,
@@ -73,7 +71,7 @@ def make_api(
     """
     api = FastAPI(title="glong", version=__version__, description=_DESCRIPTION)
     api.state.services = services
-    for part in (router, respond.router, chat.router):
+    for part in (router, respond.router, chat.router, pages.router):
         api.include_router(part, responses=ERRORS)
     api.add_exception_handler(ProblemError, _on_problem)
     api.add_exception_handler(RequestValidationError, _on_invalid)
@@ -119,25 +117,6 @@ async def readyz(services: CalledServices) -> dict[str, str]:
 async def metrics(services: CalledServices) -> PlainTextResponse:
     """Counts of all replicas, in Prometheus text; some seconds old."""
     return PlainTextResponse(await services.metrics(), media_type="text/plain; version=0.0.4")
-
-
-@router.get("/", include_in_schema=False)
-async def viewer() -> FileResponse:
-    """The memory viewer."""
-    return _asset("index.html")
-
-
-@router.get("/viewer/{name}", include_in_schema=False)
-async def viewer_asset(name: str) -> FileResponse:
-    """A file of the viewer."""
-    return _asset(name)
-
-
-def _asset(name: str) -> FileResponse:
-    path = VIEWER / name
-    if path.parent != VIEWER or not path.is_file():
-        raise ProblemError(NOT_FOUND)
-    return FileResponse(path)
 
 
 @router.post("/v1/dialogues/{dialogue_id}/sessions", tags=["memory"], response_model=IngestOut)
@@ -188,6 +167,7 @@ async def retrieve(
     )
     return {
         "hits": [hit_document(hit) for hit in answered.retrieval.hits],
+        "factors": dict(answered.factors),
         "store_version": answered.retrieval.store_version,
         "timings_ms": {name: round(ms, 2) for name, ms in answered.timings_ms.items()},
     }

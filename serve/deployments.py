@@ -124,7 +124,7 @@ class Memories:
         if question.profile == "paper" and used:  # whose next score depends on it
             touched = await asyncio.to_thread(self._reader().touched, held, retrieval, ask.now)
             self._cache.swap(dialogue_key(question.tenant, question.dialogue_id), held, touched)
-        return Answered(retrieval, timings)
+        return Answered(retrieval, timings, self._reader().factors(held, question.profile))
 
     async def graph(self, tenant: str, dialogue_id: str) -> Document | Problem:
         """One memory as nodes and edges."""

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from serve.auth import OPEN_PATHS, Keys, Peer
 from serve.errors import INTERNAL, Problem, ProblemError, document, headers_of
 from serve.logs import LOG, frames
+from serve.pages import is_page
 from serve.schemas import MAX_BODY_BYTES
 
 __all__ = ["Observe", "RequestMiddleware", "problem_response"]
@@ -61,7 +62,7 @@ class RequestMiddleware:
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         try:
-            if scope["path"] not in OPEN_PATHS:
+            if not self._is_open(scope["path"]):
                 state["tenant"] = self._keys.tenant_of(_peer(scope, headers))
             await self._app(scope, _Bounded(receive, headers), answer)
         except ProblemError as error:
@@ -71,6 +72,10 @@ class RequestMiddleware:
             LOG.error("request_failed", extra={"fields": {**fields, "frames": frames(error)}})
             await answer.end(INTERNAL, scope, receive)
         self._note(scope, answer.status, perf_counter() - began_s)
+
+    def _is_open(self, path: str) -> bool:
+        """Whether all may ask; the viewer's files too where a key then lets its user on."""
+        return path in OPEN_PATHS or (bool(self._keys.entries) and is_page(path))
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "") or "(none)"

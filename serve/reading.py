@@ -18,7 +18,7 @@ from glong.errors import NotFoundError
 from glong.graph import MemoryGraph
 from glong.ids import dialogue_key
 from glong.memory import hit_of
-from glong.retrieval import MemoryIndex, Query, retrieve
+from glong.retrieval import MemoryIndex, Query, part_factors, retrieve
 from glong.store import Store
 from glong.types import Edge, Hit, Retrieval
 from glong.validity import fact
@@ -103,6 +103,10 @@ class Reader:
         scored = retrieve(held.index, query, PROFILES[asked.profile].at_k(asked.k))
         hits = tuple(hit_of(graph, item, held.index.validity) for item in scored)
         return Retrieval(hits, held.stamp[0])
+
+    def factors(self, held: Held, profile: str) -> dict[str, float]:
+        """Part of a score -> its factor, for the memory and a profile."""
+        return dict(part_factors(held.index, PROFILES[profile]))
 
     def touched(self, held: Held, retrieval: Retrieval, now: datetime) -> Held:
         """The same memory with the hits' triplets accessed now, as the next load would have it."""
@@ -214,17 +218,20 @@ def hit_document(hit: Hit) -> Document:
     }
 
 
-def _weight(value: object) -> int:
-    """Bytes of a value with what it holds; shared strings count each time."""
+def _weight(value: object, seen: set[int] | None = None) -> int:
+    """Bytes of a value with what it holds; an array that stands twice counts once."""
+    seen = set() if seen is None else seen
     if isinstance(value, np.ndarray):
-        return value.nbytes + 112
+        known = id(value) in seen
+        seen.add(id(value))
+        return 0 if known else value.nbytes + 112
     own = sys.getsizeof(value, 64)
     if is_dataclass(value):
-        return own + sum(_weight(getattr(value, field.name)) for field in fields(value))
+        return own + sum(_weight(getattr(value, field.name), seen) for field in fields(value))
     if hasattr(value, "__dict__"):
-        return own + _weight(vars(value))
+        return own + _weight(vars(value), seen)
     if isinstance(value, Mapping):
-        return own + sum(_weight(k) + _weight(v) for k, v in value.items())
+        return own + sum(_weight(k, seen) + _weight(v, seen) for k, v in value.items())
     if isinstance(value, tuple | list | set | frozenset):
-        return own + sum(map(_weight, value))
+        return own + sum(_weight(one, seen) for one in value)
     return own

@@ -24,4 +24,4 @@ async def recall(services: Services, question: Question) -> Answered:
     )
     total_ms = 1000 * (perf_counter() - began_s)
     timings = {"encode": encode_ms, **answered.timings_ms, "total": total_ms}
-    return Answered(answered.retrieval, timings)
+    return Answered(answered.retrieval, timings, answered.factors)

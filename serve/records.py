@@ -45,10 +45,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The hits, and how long getting the graph and searching it took, in milliseconds."""
+    """The hits, how long getting the graph and searching it took, and what parts count.
+
+    Attributes:
+        retrieval: the hits.
+        timings_ms: step -> milliseconds.
+        factors: part of a score -> its factor.
+    """
 
     retrieval: Retrieval
     timings_ms: Mapping[str, float]
+    factors: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

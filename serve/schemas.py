@@ -199,6 +199,9 @@ class RetrieveOut(BaseModel):
     """The memories that answer a question, best first."""
 
     hits: list[HitOut]
+    factors: dict[str, float] = Field(
+        description="part -> its factor here; a score is the sum of parts times factors"
+    )
     store_version: int
     timings_ms: dict[str, float]
 

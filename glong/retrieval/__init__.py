@@ -1,12 +1,14 @@
 """Retrieval: a query over one frozen memory. Pure: no clock, no I/O, no mutation."""
 
+from collections.abc import Mapping
+
 from glong.config import HybridConfig, RetrievalConfig
 from glong.errors import ConfigError
 from glong.retrieval import hybrid, paper
 from glong.retrieval.index import MemoryIndex
 from glong.retrieval.query import Query, Scored, query_text
 
-__all__ = ["MemoryIndex", "Query", "Scored", "query_text", "retrieve"]
+__all__ = ["MemoryIndex", "Query", "Scored", "part_factors", "query_text", "retrieve"]
 
 
 def retrieve(
@@ -25,3 +27,14 @@ def retrieve(
             )
         return paper.retrieve(index.graph, query.vector, config, query.now_s)
     return hybrid.retrieve(index, query, config)
+
+
+def part_factors(index: MemoryIndex, config: RetrievalConfig | HybridConfig) -> Mapping[str, float]:
+    """Part of a score -> its factor in this memory: a score is the sum of parts times factors."""
+    if isinstance(config, RetrievalConfig):
+        return {
+            "similarity": config.similarity_share,
+            "weight": config.weight_share,
+            "recency": config.recency_share,
+        }
+    return hybrid.mixed(index.one_sided)

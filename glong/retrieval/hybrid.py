@@ -19,7 +19,7 @@ from glong.retrieval.parts import candidates
 from glong.retrieval.query import Query, Scored
 from glong.validity import holds_at
 
-__all__ = ["combined", "factors", "retrieve"]
+__all__ = ["combined", "factors", "mixed", "retrieve"]
 
 _SAME = 0.97
 """Cosine from which two turns say the same."""
@@ -35,12 +35,18 @@ def factors() -> Mapping[str, tuple[float, float]]:
     return MappingProxyType({part: (equal, one_side) for part, (equal, one_side) in pairs})
 
 
+def mixed(one_sided: float) -> Mapping[str, float]:
+    """Part -> its factor in a dialogue: the mixture of the two that its ``one_sided`` says."""
+    pairs = factors().items()
+    return {part: equal + one_sided * (one_side - equal) for part, (equal, one_side) in pairs}
+
+
 def combined(parts: Mapping[str, NDArray[np.float32]], one_sided: float) -> NDArray[np.float32]:
     """(C,) scores: each part times the dialogue's mixture of its two factors."""
     score = np.zeros(len(next(iter(parts.values()), ())), np.float32)
+    factor = mixed(one_sided)
     for name, values in parts.items():
-        equal, one_side = factors()[name]
-        score += np.float32(equal + one_sided * (one_side - equal)) * values
+        score += np.float32(factor[name]) * values
     return score
 
 

@@ -77,8 +77,6 @@ def write_card(
         label="recall",
         title="",
     )
-    n_turns = Counter(d.source for d in dialogues for _ in d.turns)
-    n_facts = Counter(d.source for d in dialogues for turn in d.turns for _ in turn.facts)
     lines = [
         "# glong tagger",
         "",
@@ -92,28 +90,11 @@ def write_card(
         "",
         "## Data",
         "",
-        "| set | licence |",
-        "| --- | --- |",
-        *(f"| {name} | {text} |" for name, text in licences(data, _FOLDERS).items()),
-        "",
-        "Utterances that an evaluation reads were left out. Labelled: "
-        + ", ".join(
-            f"{source} {n_turns[source]:,} turns, {n_facts[source]:,} facts" for source in n_turns
-        )
-        + ".",
+        *_data_lines(data, dialogues),
         "",
         "## Figures",
         "",
-        "Exact: subject, relation and object equal; soft: token F1 of both ends at least .5 and the"
-        " relation or a synonym; pair: both ends equal.",
-        "",
-        "| set | gold | precision | recall | pair recall | soft F1 | triplets a turn |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-        *(
-            f"| {name} | {row['n']} | {row['precision']:.3f} | {row['recall']:.3f} |"
-            f" {row['pair_recall']:.3f} | {row['soft_f1']:.3f} | {row['triplets_per_turn']:.2f} |"
-            for name, row in scores.items()
-        ),
+        *_figure_lines(scores),
         "",
         "## Settings",
         "",
@@ -126,6 +107,36 @@ def write_card(
         _LIMITS,
     ]
     (folder / CARD).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _data_lines(data: Path, dialogues: Sequence[LabelledDialogue]) -> list[str]:
+    """The licence of each set, and how much was labelled of each source."""
+    n_turns = Counter(d.source for d in dialogues for _ in d.turns)
+    n_facts = Counter(d.source for d in dialogues for turn in d.turns for _ in turn.facts)
+    labelled = (f"{name} {n:,} turns, {n_facts[name]:,} facts" for name, n in n_turns.items())
+    return [
+        "| set | licence |",
+        "| --- | --- |",
+        *(f"| {name} | {text} |" for name, text in licences(data, _FOLDERS).items()),
+        "",
+        f"Utterances that an evaluation reads were left out. Labelled: {', '.join(labelled)}.",
+    ]
+
+
+def _figure_lines(scores: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """A row an evaluation set."""
+    return [
+        "Exact: subject, relation and object equal; soft: token F1 of both ends at least .5 and the"
+        " relation or a synonym; pair: both ends equal.",
+        "",
+        "| set | gold | precision | recall | pair recall | soft F1 | triplets a turn |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *(
+            f"| {name} | {row['n']} | {row['precision']:.3f} | {row['recall']:.3f} |"
+            f" {row['pair_recall']:.3f} | {row['soft_f1']:.3f} | {row['triplets_per_turn']:.2f} |"
+            for name, row in scores.items()
+        ),
+    ]
 
 
 def _mean(values: Sequence[float]) -> float:

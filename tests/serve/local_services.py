@@ -56,7 +56,8 @@ class LocalServices:
     async def retrieve(self, ask: Ask) -> Answered:
         async def work() -> Answered:
             held = await self._held(ask.question.tenant, ask.question.dialogue_id)
-            return Answered(self.reader.answer(held, ask), {"search": 0.0})
+            factors = self.reader.factors(held, ask.question.profile)
+            return Answered(self.reader.answer(held, ask), {"search": 0.0}, factors)
 
         return await raised(work())
 

@@ -39,6 +39,15 @@ def test_a_posted_session_is_visible_to_the_next_request(client: Client) -> None
     assert hits["timings_ms"]["total"] >= 0
 
 
+@pytest.mark.parametrize("profile", ["hybrid", "paper"])
+def test_a_score_is_the_sum_of_parts_times_factors(shared: Client, profile: str) -> None:
+    answer = shared("POST", RETRIEVE, json={"query": "grey Pixel", "profile": profile}).json()
+    assert answer["hits"]
+    for hit in answer["hits"]:
+        added = sum(value * answer["factors"][part] for part, value in hit["parts"].items())
+        assert added == pytest.approx(hit["score"], abs=1e-4)
+
+
 def test_the_same_session_again_changes_nothing(shared: Client) -> None:
     before = shared("GET", "/v1/dialogues/d/export").json()
     again = shared("POST", "/v1/dialogues/d/sessions", json=SESSION).json()
@@ -259,10 +268,10 @@ def test_what_is_not_there_is_404(shared: Client, method: str, path: str, status
 # Who may ask
 
 
-def test_only_health_and_readiness_need_no_key(shared: Client) -> None:
+def test_only_health_readiness_and_the_viewers_files_need_no_key(shared: Client) -> None:
     assert shared("GET", "/healthz", key="").status_code == 200
     assert shared("GET", "/readyz", key="").status_code == 200
-    for path in ("/metrics", "/openapi.json", "/docs", "/", "/v1/dialogues", "/nothing"):
+    for path in ("/metrics", "/openapi.json", "/docs", "/v1/dialogues", "/viewer/x", "/nothing"):
         response = shared("GET", path, key="wrong")
         assert response.status_code == 401, path
         assert error_of(response)["type"] == "unauthorized"
