@@ -18,7 +18,6 @@ from serve.auth import KeyEntry, Keys, key_hash
 from tests.serve import viewer_memories as memories
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 pytestmark = [
     pytest.mark.slow,
@@ -52,6 +51,7 @@ def post(address: str, dialogue: str, sessions: list[dict[str, Any]]) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not there")
     with playwright_api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield started
