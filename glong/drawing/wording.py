@@ -9,6 +9,8 @@ __all__ = ["fact_text", "history_text", "hits_text", "shorten", "time_text"]
 
 LONGEST_TURN = 400
 """Characters of a turn that are shown to people; programs get all of it."""
+MOST_PARTS = 6
+"""Parts of a score that are shown to people; programs get all of them."""
 
 
 def fact_text(edge: Edge) -> str:
@@ -26,11 +28,19 @@ def hits_text(hits: Sequence[Hit]) -> str:
 
 
 def _hit_text(rank: int, hit: Hit) -> str:
-    parts = ", ".join(f"{name} {value:.2f}" for name, value in hit.parts.items())
     said = shorten(hit.turn.text, LONGEST_TURN)
     lines = [*map(fact_text, hit.edges), f"{hit.turn.speaker}, {time_text(hit.turn.time)}: {said}"]
-    lines[0] += f"  [{hit.score:.2f}: {parts}]"
+    lines[0] += f"  [{hit.score:.2f}: {_parts_text(hit)}]"
     return f"{rank}. " + "\n   ".join(lines)
+
+
+def _parts_text(hit: Hit) -> str:
+    """The largest parts of the score; ``--json`` has all."""
+    ranked = sorted(hit.parts.items(), key=lambda part: -abs(part[1]))[:MOST_PARTS]
+    kept = hit.parts if len(hit.parts) <= MOST_PARTS else dict(ranked)
+    n_more = len(hit.parts) - len(kept)
+    shown = ", ".join(f"{name} {value:.2f}" for name, value in kept.items())
+    return f"{shown}, {n_more} more" if n_more else shown
 
 
 def history_text(facts: Sequence[Edge]) -> str:
