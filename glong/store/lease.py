@@ -69,7 +69,11 @@ class Lease:
         return _is_local(self.layout) or until <= _now()
 
     def release(self) -> None:
-        """Let writers go on."""
+        """Let writers go on.
+
+        Raises:
+            ConflictError: others change the table all the time; the lease stays until it expires.
+        """
         for _ in range(RETRIES):
             dataset = self.layout.dataset("forgotten")
             present = _read(dataset.config())
@@ -81,6 +85,10 @@ class Lease:
             except ConflictError:
                 continue
             return
+        raise ConflictError(
+            f"Could not give back the lease of {self.layout.uri}: others change it; writers wait"
+            " until it expires, or purge again."
+        )
 
 
 def _read(config: dict[str, str]) -> tuple[str, datetime] | None:
