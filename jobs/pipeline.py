@@ -77,7 +77,10 @@ def _map(
         batch_size=resources.batch_size,
         batch_format="pyarrow",
         compute=ray.data.ActorPoolStrategy(
-            min_size=resources.min_actors, max_size=resources.max_actors
+            min_size=resources.min_actors,
+            max_size=resources.max_actors,
+            max_concurrent_calls_per_actor=resources.n_calls,
+            enable_true_multi_threading=resources.n_calls > 1,
         ),
         num_cpus=resources.n_cpus,
         num_gpus=resources.n_gpus,

@@ -30,6 +30,8 @@ READ_CPUS = 1.0
 both have its default, and an unfused cut would ask for a CPU of its own."""
 WRITE_CPUS = 0.1
 """Of a writing actor: it mostly waits for the disk."""
+VLLM_CALLS = 2
+"""While the last answers of one call finish, those of the next take the places in the batch."""
 MIN_CPUS = 2.0
 """Below it the stages of a build do not fit beside each other."""
 
@@ -45,6 +47,7 @@ class StageResources:
         max_actors: the most that autoscaling starts.
         batch_size: sessions a call.
         n_threads: of the numeric libraries inside one actor (Ray would derive it from ``n_cpus``).
+        n_calls: at once in one actor; above 1 where the model batches them together.
         custom: custom resources, each in a tiny amount, to pick the node group.
     """
 
@@ -55,6 +58,7 @@ class StageResources:
     batch_size: int
     n_threads: int
     custom: Mapping[str, float]
+    n_calls: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,5 +136,6 @@ def plan_resources(
             batch_size=batch_sizes[stage],
             n_threads=max(1, int(min(n_cpus, 8)) // low),
             custom={name: 0.001} if name in cluster else {},
+            n_calls=VLLM_CALLS if (stage, config.extractor.backend) == ("extract", "vllm") else 1,
         )
     return Plan(**stages)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -83,7 +84,8 @@ def join_events(rows: pa.Table, events: list[dict[str, Any]]) -> pa.Table:
 class _Stage:
     """Apply a core function to the session rows of a block and add what it cost.
 
-    The model loads when the first rows come, so that a run with nothing to build loads none.
+    The model loads when the first rows come, so that a run with nothing to build loads none. Calls
+    may come from several threads; seconds in which two of them ran are counted once.
     """
 
     name: str
@@ -93,6 +95,9 @@ class _Stage:
 
     def __init__(self, n_gpus: float) -> None:
         self.n_gpus = n_gpus
+        self._lock = Lock()
+        self._n_running = 0
+        self._counted_to_s = 0.0
 
     def load(self) -> None:
         raise NotImplementedError
@@ -108,22 +113,43 @@ class _Stage:
         rows, events = split_events(block)
         if rows.num_rows == 0:
             return join_events(self.makes.empty_table(), events)
-        if not self._loaded:
-            self.load()
-            self._loaded = True
+        self._load_once()
         began_at = time.time()
-        began_s = time.perf_counter()
-        done = self.step(rows.select(self.takes.names))
-        seconds = time.perf_counter() - began_s
+        self._begin()
+        try:
+            done = self.step(rows.select(self.takes.names))
+        finally:
+            seconds = self._end()
         cost = {
             "stage": self.name,
             "seconds": seconds,
             "began_at": began_at,
+            "ended_at": time.time(),
             "gpus": self.n_gpus,
             "n_sessions": rows.num_rows,
             **self.cost(done),
         }
         return join_events(done, [*events, cost])
+
+    def _load_once(self) -> None:
+        with self._lock:
+            if not self._loaded:
+                self.load()
+                self._loaded = True
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._n_running == 0:
+                self._counted_to_s = time.perf_counter()
+            self._n_running += 1
+
+    def _end(self) -> float:
+        """Seconds that no call that ended before has counted."""
+        with self._lock:
+            now_s = time.perf_counter()
+            seconds, self._counted_to_s = now_s - self._counted_to_s, now_s
+            self._n_running -= 1
+            return seconds
 
 
 class ExtractStage(_Stage):

@@ -1,7 +1,7 @@
 """The generator for GPUs, and for tests on a CPU: vLLM's offline engine, with prefix caching.
 
 Prompts are rendered here, so that this and :mod:`glong.models.transformers` read the very same
-tokens.
+tokens. Calls from several threads share the engine's batch (:mod:`glong.models.sharing`).
 """
 
 import json
@@ -13,6 +13,7 @@ from glong.config import ExtractorSpec
 from glong.errors import ModelError
 from glong.models.extras import extra
 from glong.models.rendering import render, too_long
+from glong.models.sharing import SharedEngine
 from glong.models.weights import generator_fingerprint, model_folder
 from glong.types import Generation, GenerationRequest, Usage
 
@@ -26,14 +27,14 @@ class VLLMGenerator:
     """Runs a language model in this process (the engine may start its own).
 
     Args:
-        engine: a ``vllm.LLM``.
+        engine: a ``vllm.LLM``; its ``generate`` must not be used beside this.
         fingerprint: identity of model, adapter and quantization.
         adapter: folder of a LoRA adapter; empty for none.
         max_model_tokens: context length of the engine.
     """
 
     def __init__(self, engine: Any, fingerprint: str, adapter: str, max_model_tokens: int) -> None:
-        self._engine = engine
+        self._engine = SharedEngine(engine.llm_engine)
         self._tokenizer = engine.get_tokenizer()
         self._fingerprint = fingerprint
         self._adapter = adapter
@@ -94,25 +95,22 @@ class VLLMGenerator:
     def _run(
         self, prompts: Sequence[list[int]], requests: Sequence[GenerationRequest]
     ) -> list[Any]:
+        from vllm.inputs import tokens_input
         from vllm.lora.request import LoRARequest
 
-        if not prompts:
-            return []
         lora = LoRARequest("adapter", 1, self._adapter) if self._adapter else None
+        wanted = [
+            (tokens_input(prompt), _sampling(request), lora)
+            for prompt, request in zip(prompts, requests, strict=True)
+        ]
         try:
-            outputs: list[Any] = self._engine.generate(
-                [{"prompt_token_ids": prompt} for prompt in prompts],
-                [_sampling(request) for request in requests],
-                lora_request=lora,
-                use_tqdm=False,
-            )
+            return self._engine.run(wanted)
         except Exception as error:  # the engine raises many kinds; translated here alone
             raise ModelError(
                 f"vLLM failed: {type(error).__name__}: {error}",
                 retryable=True,
                 hint="A dead engine needs a new process; out of memory: lower max_model_tokens.",
             ) from error
-        return outputs
 
 
 def engine_settings(spec: ExtractorSpec, adapter: str, on_gpu: bool) -> dict[str, Any]:
@@ -171,12 +169,13 @@ def _prepare_cpu() -> None:
 
 def _sampling(request: GenerationRequest) -> Any:
     from vllm import SamplingParams
-    from vllm.sampling_params import StructuredOutputsParams
+    from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
     schema = request.json_schema
     return SamplingParams(
         temperature=0.0,
         max_tokens=request.max_tokens,
+        output_kind=RequestOutputKind.FINAL_ONLY,
         structured_outputs=StructuredOutputsParams(json=schema) if schema else None,
     )
 

@@ -48,6 +48,13 @@ def test_no_gpu_is_asked_for_where_there_is_none() -> None:
     assert plan.extract.custom == {}
 
 
+def test_only_an_engine_that_batches_calls_together_gets_two_at_once() -> None:
+    plan = plan_resources(PAPER_MODELS, CLUSTER)
+    assert PAPER_MODELS.extractor.backend == "vllm"
+    assert [s.n_calls for s in (plan.extract, plan.weigh, plan.embed)] == [2, 1, 1]
+    assert plan_resources(SMALL_MODELS, LAPTOP).extract.n_calls == 1
+
+
 @pytest.mark.parametrize(("text", "expected"), [("2", (2, 2)), ("1:8", (1, 8))])
 def test_actors_are_a_number_or_a_range(text: str, expected: tuple[int, int]) -> None:
     assert parse_actors(text) == expected

@@ -1,6 +1,10 @@
 """Blocks of session rows and events, and the stages that pass them on."""
 
 import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +18,7 @@ from glong.planning import KNOWN_COLUMNS, Rebuild
 from glong.store import Forgotten, Store
 from glong.store.forgotten import Kind, Mark
 from glong.tables import EXTRACTED, MANIFEST, SESSION, WEIGHED, built_schema
-from glong.types import Failure, Session, Turn
+from glong.types import Extraction, Failure, Session, Turn
 from jobs import stages
 from jobs.stages import (
     EmbedStage,
@@ -245,3 +249,49 @@ def test_one_id_in_two_files_of_a_task_is_settled_there(
     kinds = [event["failure"]["kind"] for event in events if "failure" in event]
     assert kinds == ["conflicting_session"]
     assert events[-1]["sessions"] == {"seen": 1, "conflicts": 1}
+
+
+# Calls from several threads
+
+
+class MetExtractor(FakeExtractor):
+    """Both calls have to be in it at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meeting = Barrier(2, timeout=5)
+
+    def extract(self, given: Sequence[Session]) -> list[Extraction]:
+        self.meeting.wait()
+        time.sleep(0.2)
+        return super().extract(given)
+
+
+def test_calls_at_once_load_one_model_and_count_their_seconds_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loads: list[MetExtractor] = []
+
+    def load(spec: object) -> MetExtractor:
+        loads.append(MetExtractor())
+        return loads[-1]
+
+    monkeypatch.setattr(stages, "load_extractor", load)
+    stage = ExtractStage(FAKE_MODELS.extractor)
+    block = join_events(prepare("t", sessions(2)), [])
+    with ThreadPoolExecutor(2) as threads:
+        done = [split_events(b) for b in threads.map(stage, [block, block])]
+    assert len(loads) == 1
+    assert done[0][0].equals(done[1][0])
+    costs = [events[0] for _, events in done]
+    passed = max(c["ended_at"] for c in costs) - min(c["began_at"] for c in costs)
+    assert 0.2 <= sum(c["seconds"] for c in costs) <= passed + 0.05
+
+
+def test_seconds_between_calls_are_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "load_extractor", lambda spec: FakeExtractor())
+    stage = ExtractStage(FAKE_MODELS.extractor)
+    block = join_events(prepare("t", sessions(1)), [])
+    stage(block)
+    time.sleep(0.3)
+    assert split_events(stage(block))[1][0]["seconds"] < 0.2
