@@ -3,6 +3,9 @@
 Reads stores that ``build_memory`` or ``reindex_benchmark`` made of LoCoMo and of LongMemEval, takes
 the questions meant for tuning (LoCoMo conversations 26, 30, 41, 42, 43; LongMemEval questions at
 even positions) of the dialogues that are there, and writes ``glong/retrieval/fusion.toml``.
+
+Adversarial questions, which ask one speaker about what another said, count too, but less: who is
+named then pulls no harder than it should.
 """
 
 import argparse
@@ -58,12 +61,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--models", default="small", help="whose encoder reads questions (small)")
     p.add_argument("--shrink", type=float, default=2.0, help="of factors towards 0 (default: 2)")
     p.add_argument("--tie", type=float, default=10.0, help="of a part's two factors (default: 10)")
+    p.add_argument(
+        "--adversarial", type=float, default=0.3, metavar="SHARE",
+        help="what an adversarial question counts, another being 1 (default: 0.3)",
+    )  # fmt: skip
     p.add_argument("--summary", type=Path, metavar="FILE", help="write what was done as JSON")
     p.add_argument("--version", action="version", version=f"glong {__version__}")
     args = p.parse_args(argv)
 
     def work() -> dict[str, Any]:
-        check_at_least(args, {"shrink": 0, "tie": 0})
+        check_at_least(args, {"shrink": 0, "tie": 0, "adversarial": 0})
         if not args.out.absolute().parent.is_dir():
             raise ConfigError(f"--out is '{args.out}', in a folder that does not exist.")
         return _train(args)
@@ -77,7 +84,11 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     sets: dict[str, list[Asked]] = {}
     notes = []
     for name, data, uri in args.benchmark:
-        every = [q for q in load_benchmark(name, data).questions if q.headline and q.tuned_on]
+        every = [
+            q
+            for q in load_benchmark(name, data).questions
+            if q.tuned_on and (q.headline or args.adversarial)
+        ]
         store = _open(uri)
         if store.meta.encoder != encoder.fingerprint:
             raise ConfigError(
@@ -87,7 +98,7 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
         there = set(store.dialogues("default").column("dialogue_id").to_pylist())
         questions = [q for q in every if q.dialogue_id in there]
         vectors = encoder.encode([query_text(q.text) for q in questions])
-        found = list(_asked(store, questions, vectors, config))
+        found = list(_asked(store, questions, vectors, config, args.adversarial))
         if not found:
             raise ConfigError(
                 f"{uri} has no dialogue with a question of {data} meant for tuning and all its"
@@ -100,13 +111,14 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     most = max(len(rows) for rows in sets.values())
     rows = [
         # A small set counts as half of the largest, not for nothing beside it.
-        replace(one, share=max(1.0, 0.5 * most / len(asked)))
+        replace(one, share=one.share * max(1.0, 0.5 * most / len(asked)))
         for asked in sets.values()
         for one in asked
     ]
     parts = [part for names in PARTS.values() for part in names]
     factors = fit(rows, parts, shrink=args.shrink, tie=args.tie)
-    _write(args.out, factors, [*notes, f"shrink {args.shrink}, tie {args.tie}"])
+    settings = f"shrink {args.shrink}, tie {args.tie}, adversarial {args.adversarial}"
+    _write(args.out, factors, [*notes, settings])
     say(f"factors of {len(factors)} parts written to {args.out}")
     return {"questions": {name: len(asked) for name, asked in sets.items()}, "factors": factors}
 
@@ -119,7 +131,11 @@ def _open(uri: str) -> Store:
 
 
 def _asked(
-    store: Store, questions: Sequence[Question], vectors: Vectors, config: HybridConfig
+    store: Store,
+    questions: Sequence[Question],
+    vectors: Vectors,
+    config: HybridConfig,
+    adversarial: float,
 ) -> Iterator[Asked]:
     """The candidates of every question whose gold turns are stored."""
     dialogue, index, places = "", None, {}
@@ -139,7 +155,7 @@ def _asked(
                 parts=found.parts,
                 is_gold=np.isin(found.turns, gold),
                 one_sided=index.one_sided,
-                share=1.0,
+                share=1.0 if question.headline else adversarial,
             )
 
 

@@ -54,10 +54,10 @@ def test_factors_of_every_part_are_written_with_what_they_were_learnt_on(
 ) -> None:
     status, summary = run(tmp_path, data, store)
     assert status == 0
-    assert summary["questions"] == {"locomo": 3}  # neither adversarial nor of another conversation
+    assert summary["questions"] == {"locomo": 4}  # none of another conversation
     text = (tmp_path / "fusion.toml").read_text("utf-8")
-    assert "# locomo: 3 of 3 questions, data sha256 " in text
-    assert "# shrink 2.0, tie 10.0" in text
+    assert "# locomo: 4 of 4 questions, data sha256 " in text
+    assert "# shrink 2.0, tie 10.0, adversarial 0.3" in text
     factors = tomllib.loads(text)["factors"]
     assert list(factors) == [name for names in PARTS.values() for name in names]
     assert all(len(pair) == 2 for pair in factors.values())
@@ -67,13 +67,25 @@ def test_factors_of_every_part_are_written_with_what_they_were_learnt_on(
     assert (tmp_path / "fusion.toml").read_text("utf-8") == text
 
 
+def test_adversarial_questions_count_as_much_as_asked_for(
+    store: str, data: str, tmp_path: Path
+) -> None:
+    factors = {}
+    for share in ("0", "0.3", "1"):
+        _, summary = run(tmp_path, data, store, options=("--adversarial", share))
+        assert summary["questions"] == {"locomo": 3 if share == "0" else 4}
+        factors[share] = summary["factors"]["words"][0]
+    assert len(set(factors.values())) == 3
+    assert "adversarial 1.0" in (tmp_path / "fusion.toml").read_text("utf-8")
+
+
 def test_a_benchmark_given_twice_counts_its_questions_of_both(
     store: str, data: str, tmp_path: Path
 ) -> None:
     other = write(tmp_path / "other.jsonl", SAMPLES[1:])
     status, summary = run(tmp_path, data, store, other, store, options=("--shrink", "5"))
     assert status == 0
-    assert summary["questions"] == {"locomo": 4}
+    assert summary["questions"] == {"locomo": 5}
     assert "# shrink 5.0" in (tmp_path / "fusion.toml").read_text("utf-8")
 
 
@@ -82,6 +94,7 @@ def test_a_benchmark_given_twice_counts_its_questions_of_both(
     [
         (("--shrink", "-1"), "--shrink is -1.0; allowed: 0 or more"),
         (("--tie", "nan"), "--tie is nan"),
+        (("--adversarial", "-0.1"), "--adversarial is -0.1"),
         (("--out", "gone/fusion.toml"), "--out is 'gone/fusion.toml', in a folder"),
         (("--models", "huge"), "huge"),
         (("--benchmark", "graphs", "x", "y"), "graphs"),
