@@ -140,17 +140,11 @@ class MemoryGraph:
         Returns:
             Edge indices, ascending, each once.
         """
-        return np.unique(self.incident_of(entities)[0])
-
-    def incident_of(self, entities: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Edges of each of the entities, one after another, repeats kept.
-
-        Returns:
-            Edge indices, and for each the position of its entity among those given.
-        """
         chosen = np.asarray(entities, dtype=np.int64).ravel()
-        places, owners = slices(self.offsets[chosen], self.offsets[chosen + 1])
-        return self.incident_edges[places].astype(np.int64), owners
+        places, _ = slices(self.offsets[chosen], self.offsets[chosen + 1])
+        touched = np.zeros(self.n_edges, np.bool_)
+        touched[self.incident_edges[places]] = True
+        return np.flatnonzero(touched)
 
     def edge(self, index: int) -> Edge:
         """One edge as a record."""

@@ -5,7 +5,7 @@ questions of a sample of LongMemEval, and lie in ``fusion.toml`` with what they 
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -43,10 +43,12 @@ def mixed(one_sided: float) -> Mapping[str, float]:
 
 def combined(parts: Mapping[str, NDArray[np.float32]], one_sided: float) -> NDArray[np.float32]:
     """(C,) scores: each part times the dialogue's mixture of its two factors."""
-    score = np.zeros(len(next(iter(parts.values()), ())), np.float32)
+    if not parts:
+        return np.zeros(0, np.float32)
     factor = mixed(one_sided)
-    for name, values in parts.items():
-        score += np.float32(factor[name]) * values
+    shares = np.array([factor[name] for name in parts], np.float32)
+    # Row by row, so that equal columns have equal sums: a matrix product promises no such thing.
+    score: NDArray[np.float32] = (np.array([*parts.values()]) * shares[:, np.newaxis]).sum(axis=0)
     return score
 
 
@@ -55,16 +57,14 @@ def retrieve(index: MemoryIndex, query: Query, config: HybridConfig) -> list[Sco
     found = candidates(index, query, config)
     score = combined(found.parts, index.one_sided)
     order = np.argsort(-score, kind="stable")
-    best = _different(index, found.turns, order, config.k) if config.diversity else order
-    return [
-        Scored(
-            int(found.turns[i]),
-            _shown(index, query, int(found.turns[i])),
-            float(score[i]),
-            {name: float(values[i]) for name, values in found.parts.items()},
-        )
-        for i in best[: config.k]
-    ]
+    if config.diversity:
+        order = _different(index, found.turns, order, config.k)
+    best = order[: config.k]
+    turns: list[int] = found.turns[best].tolist()
+    shown = _shown(index, query, turns)
+    columns = [values[best].tolist() for values in found.parts.values()]
+    parts = [dict(zip(found.parts, row, strict=True)) for row in zip(*columns, strict=True)]
+    return list(map(Scored, turns, shown, score[best].tolist(), parts))
 
 
 def _different(
@@ -72,6 +72,9 @@ def _different(
 ) -> NDArray[np.intp]:
     """The order with turns that say again what a better one says behind the first k others."""
     vectors = index.graph.turn_vectors
+    first = vectors[turns[order[:k]]]
+    if np.count_nonzero(first @ first.T >= _SAME) <= len(first):  # each only with itself
+        return order
     kept: list[int] = []
     again: list[int] = []
     for i in order.tolist():
@@ -82,10 +85,14 @@ def _different(
     return np.array([*kept, *again], dtype=np.intp)
 
 
-def _shown(index: MemoryIndex, query: Query, turn: int) -> tuple[int, ...]:
-    """The turn's triplets, nearest to the query first; what did not hold then is left out."""
-    edges = index.edges_of(turn)
-    if query.as_of_s is not None:
-        edges = edges[holds_at(index.validity, query.as_of_s)[edges]]
-    similarity = index.graph.edge_vectors[edges] @ query.vector
-    return tuple(edges[np.argsort(-similarity, kind="stable")][:_MOST_EDGES].tolist())
+def _shown(index: MemoryIndex, query: Query, turns: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Each turn's triplets, nearest to the query first; what did not hold then is left out."""
+    held = None if query.as_of_s is None else holds_at(index.validity, query.as_of_s)
+    for turn in turns:
+        edges = index.edges_of(turn)
+        if held is not None:
+            edges = edges[held[edges]]
+        if len(edges) > 1:
+            similarity = index.graph.edge_vectors[edges] @ query.vector
+            edges = edges[np.argsort(-similarity, kind="stable")][:_MOST_EDGES]
+        yield tuple(edges.tolist())

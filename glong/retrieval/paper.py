@@ -10,13 +10,18 @@ from numpy.typing import NDArray
 from glong.config import RetrievalConfig
 from glong.graph import MemoryGraph
 from glong.retrieval.query import Scored
+from glong.types import Vectors
 
 __all__ = ["anchors", "expand", "retrieve"]
 
 
 def _best(values: NDArray[np.floating], n: int) -> NDArray[np.intp]:
     """Positions of the ``n`` largest values, best first, ties in order of position."""
-    return np.argsort(-values, kind="stable")[:n]
+    if len(values) <= n:
+        return np.argsort(-values, kind="stable")
+    least = np.partition(values, len(values) - n)[len(values) - n]
+    enough = np.flatnonzero(values >= least)
+    return enough[np.argsort(-values[enough], kind="stable")[:n]]
 
 
 def anchors(graph: MemoryGraph, query_vector: NDArray[np.float32], n: int) -> NDArray[np.intp]:
@@ -30,7 +35,16 @@ def expand(graph: MemoryGraph, entities: NDArray[np.intp], hops: int) -> NDArray
     for _ in range(hops - 1):
         reached = np.union1d(graph.heads[edges], graph.tails[edges])
         edges = graph.incident(reached)
-    return np.unique(edges)
+    return edges
+
+
+def _cosines(
+    vectors: Vectors, places: NDArray[np.intp], query_vector: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Cosines of the rows at the places; of all rows where taking most of them costs more."""
+    if 3 * len(places) > len(vectors):
+        return np.asarray((vectors @ query_vector)[places])
+    return np.asarray(vectors[places] @ query_vector)
 
 
 def retrieve(
@@ -48,7 +62,7 @@ def retrieve(
         At most k edges; fewer where the graph has fewer in reach.
     """
     candidates = expand(graph, anchors(graph, query_vector, config.n_anchors), config.hops)
-    similarity = graph.edge_vectors[candidates] @ query_vector
+    similarity = _cosines(graph.edge_vectors, candidates, query_vector)
     coarse = _best(similarity, config.n_semantic)
     edges, similarity = candidates[coarse], similarity[coarse]
     age_s = np.maximum(0.0, now_s - graph.accessed_s[edges])

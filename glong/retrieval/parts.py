@@ -1,25 +1,26 @@
 """What is known of each turn for one query, part by part, before anything is added up.
 
 Words and vectors against the whole memory pick candidates: BM25 of every turn, and cosines of every
-turn and triplet (in a large memory of their shadows, see :mod:`glong.retrieval.shadow`). All finer
-parts are computed for the candidates only. Pure.
+turn and triplet (in a large memory of their shadows, see :mod:`glong.retrieval.shadow`). So do
+names and times: of the turns that share a name with the query, or were said when it says, the best.
+All finer parts are computed for the candidates only. Pure.
 
 Shapes: T turns, E edges, N entities, C candidates.
 """
 
-import re
-import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glong.config import HybridConfig
-from glong.retrieval.index import FIRST_PERSON, MemoryIndex
+from glong.retrieval.asked import Asked
+from glong.retrieval.index import MemoryIndex, closed_turns
 from glong.retrieval.pagerank import personalised_pagerank
 from glong.retrieval.query import N_RECENT, Query
-from glong.retrieval.terms import is_unspaced, proper_names, terms
-from glong.retrieval.times import asks_when, time_spans
+from glong.retrieval.terms import count_first_person, terms
+from glong.retrieval.times import asks_when
 from glong.validity import holds_at
 
 __all__ = ["PARTS", "Candidates", "candidates"]
@@ -48,11 +49,12 @@ _DENSE_SHARE, _TRIPLET_SHARE = 0.5, 0.25
 _RECENT_SHARE = 0.3
 """Of the words of the recent dialogue beside the query's, at least: a query of fewer words ("What
 was wrong with it?" has one) leans more on what was said before it."""
-_BREAK = re.compile(r"[\s,;:!?()\[\]\"/\u00ab\u00bb\u060c\u061f\u0964\u201c-\u201e\u3001\u3002]+")
 _DAY_S = 86_400.0
-_TOLD_LATER_DAYS, _TOLD_EARLIER_DAYS = 14.0, 3.0
-"""How fast a turn's claim to a span of time fades after its end, and before its start."""
 _FADES_DAYS = 180.0
+_OF_EACH = 4
+"""One of so many candidates is added for each name, and for the time, of a query."""
+_THEN = 0.5
+"""Of ``date``: from here a turn was said when the query says."""
 _N_SEEDS = 5
 """Best turns whose entities lead on to others."""
 
@@ -70,67 +72,128 @@ class Candidates:
     parts: dict[str, Floats]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Like:
+    """How like the query is everything: words of turns, and cosines, or nearly so.
+
+    Attributes:
+        words: (T,) BM25 of a turn, over its largest.
+        turns: (T,) cosines.
+        edges: (E,) cosines.
+        later: (T,) what was said after the time asked for; ``None`` where no time is.
+    """
+
+    words: Floats
+    turns: Floats
+    edges: Floats
+    later: NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Look:
+    """A closer look at candidates.
+
+    Attributes:
+        turns: (C,) the candidates.
+        beside: (C, 3) the turns before, after and two before; -1 for none.
+        edges: (n,) the candidates' edges.
+        owners: (n,) position of each edge's candidate.
+        cosine: (T,) exact ones, of the candidates and those beside them; 0 for later turns.
+        edge_cosine: (n,) exact ones.
+        near: (T,) of the same turns as ``cosine``: words and a share of the cosine.
+    """
+
+    turns: Places
+    beside: Places
+    edges: Places
+    owners: Places
+    cosine: Floats
+    edge_cosine: Floats
+    near: Floats
+
+
 def candidates(index: MemoryIndex, query: Query, config: HybridConfig) -> Candidates:
     """The turns worth a closer look, and what is known of each."""
-    lexical = _words(index, query)
-    turn_like, edge_like = index.shadow.similarities(query.vector)
-    triplet_like = index.best_edge(edge_like)
-    base = (
-        lexical["words"] * config.lexical
-        + _DENSE_SHARE * turn_like * config.dense_turns
-        + _TRIPLET_SHARE * triplet_like * config.dense_triplets
-    )
-    later = index.said_s > (np.inf if query.as_of_s is None else query.as_of_s)
-    chosen = _chosen(index, np.where(later, -np.inf, base), config)
-    parts = {name: values[chosen] for name, values in lexical.items()}
-    parts |= _dense(index, query, chosen, later)
-    near = np.where(later, np.float32(0), lexical["words"] + _DENSE_SHARE * turn_like)
-    parts |= _near(index, near, chosen)
-    parts |= _named(index, query, chosen)
-    parts |= _timed(index, query, chosen)
+    words, words_near, words_session = _words(index, query)
+    later = None if query.as_of_s is None else index.said_s > query.as_of_s
+    like = _Like(words, *index.shadow.similarities(query.vector), later)
+    asked = Asked.of(index, query)
+    chosen = _chosen(index, asked, _base(index, like, config), config)
+    look = _looked(index, query, like, chosen)
+    parts = {
+        "words": words[chosen],
+        "words_near": words_near[chosen],
+        "words_session": words_session[index.session[chosen]],
+        "date": asked.dates(index, chosen),
+        "linked": _linked(index, look),
+    }
+    parts |= _dense(index, look)
+    parts |= _near(look)
+    parts |= {"speaker": asked.speaks(chosen), "name": asked.shares(chosen)}
     parts |= {name: values[chosen] for name, values in index.form.items()}
     parts["says_time"] *= asks_when(query.text)
-    parts["own_words"] = parts["first_person"] * _is_own(query.text)
+    parts["own_words"] = parts["first_person"] * (count_first_person(query.text) > 0)
     parts["asks_for"] = parts["asks"] * parts["after"]
-    parts["linked"] = _linked(index, near, chosen)
     parts |= _stored(index, query, chosen)
     if config.pagerank:
-        known = np.where(later[index.graph.edge_turn], np.float32(0), edge_like)
-        parts["pagerank"] = personalised_pagerank(index, near, known)[chosen]
+        parts["pagerank"] = _ranked(index, like)[chosen]
     wanted = [name for switch, names in PARTS.items() if getattr(config, switch) for name in names]
     return Candidates(chosen, {name: parts[name] for name in wanted})
 
 
-def _words(index: MemoryIndex, query: Query) -> dict[str, Floats]:
-    """(T,) BM25 of every turn alone, with its neighbours, and of its session."""
-    lexicon = index.lexicon
+def _base(index: MemoryIndex, like: _Like, config: HybridConfig) -> Floats:
+    """(T,) the sum that picks candidates; -inf for later turns."""
+    base = np.zeros(index.graph.n_turns, np.float32)
+    if config.lexical:
+        base += like.words
+    if config.dense_turns:
+        base += _DENSE_SHARE * like.turns
+    if config.dense_triplets:
+        base += _TRIPLET_SHARE * index.best_edge(like.edges)
+    if like.later is not None:
+        base[like.later] = -np.inf
+    return base
+
+
+def _words(index: MemoryIndex, query: Query) -> list[Floats]:
+    """(T,) BM25 of every turn alone, (T,) with its neighbours, (n_sessions,) of its session."""
     asked = tuple(dict.fromkeys(terms(query.text)))
-    earlier = [t for text in query.recent[-N_RECENT:] for t in terms(text) if t not in asked]
-    share = max(_RECENT_SHARE, 1 / max(1, len(asked)))
-    sizes = (index.graph.n_turns, index.graph.n_turns, index.n_sessions)
-    turns, near, sessions = (
-        _scaled(lexicon.scores(i, asked, n))
-        + (share * _scaled(lexicon.scores(i, earlier, n)) if earlier else 0)
-        for i, n in enumerate(sizes)
-    )
-    return {"words": turns, "words_near": near, "words_session": sessions[index.session]}
+    found = [_scaled(scores) for scores in index.lexicon.scores(asked)]
+    earlier = {t for text in query.recent[-N_RECENT:] for t in terms(text)} - set(asked)
+    if earlier:
+        share = np.float32(max(_RECENT_SHARE, 1 / max(1, len(asked))))
+        said_before = index.lexicon.scores(earlier)
+        found = [one + share * _scaled(two) for one, two in zip(found, said_before, strict=True)]
+    return found
 
 
-def _dense(
-    index: MemoryIndex, query: Query, chosen: Places, later: NDArray[np.bool_]
-) -> dict[str, Floats]:
-    """Cosine with each candidate, with it and its neighbours, and with the best of its triplets."""
-    graph = index.graph
-    wanted = np.unique(np.concatenate([chosen, index.before[chosen], index.after[chosen]]))
-    wanted = wanted[(wanted >= 0) & ~later[wanted]]
-    cosine = np.zeros(graph.n_turns, np.float32)
-    cosine[wanted] = graph.turn_vectors[wanted] @ query.vector
-    sides = _gathered(cosine, index.before[chosen]) + _gathered(cosine, index.after[chosen])
+def _looked(index: MemoryIndex, query: Query, like: _Like, chosen: Places) -> _Look:
+    """The exact cosines that candidates need; what came from shadows gave way to them."""
+    graph, beside = index.graph, index.beside[chosen]
     edges, owners = index.edges_of_all(chosen)
-    triplet = np.zeros(len(chosen), np.float32)
-    np.maximum.at(triplet, owners, graph.edge_vectors[edges] @ query.vector)
-    around = (cosine[chosen] + 0.5 * sides) / index.around[chosen]
-    return {"turn": cosine[chosen], "around": around.astype(np.float32), "triplet": triplet}
+    if index.shadow.is_exact:
+        cosine, edge_cosine = like.turns, like.edges[edges]
+    else:
+        looked_at = np.zeros(graph.n_turns + 1, np.bool_)
+        looked_at[chosen] = looked_at[beside] = True  # -1 is the one too many
+        wanted = np.flatnonzero(looked_at[:-1])
+        cosine = np.zeros(graph.n_turns, np.float32)
+        cosine[wanted] = graph.turn_vectors[wanted] @ query.vector
+        edge_cosine = graph.edge_vectors[edges] @ query.vector
+    near = like.words + _DENSE_SHARE * cosine
+    if like.later is not None:
+        cosine, near = (np.where(like.later, np.float32(0), values) for values in (cosine, near))
+    return _Look(chosen, beside, edges, owners, cosine, edge_cosine, near)
+
+
+def _dense(index: MemoryIndex, look: _Look) -> dict[str, Floats]:
+    """Cosine with each candidate, with it and its neighbours, and with the best of its triplets."""
+    own = look.cosine[look.turns]
+    sides = _gathered(look.cosine, look.beside)
+    around = (own + np.float32(0.5) * (sides[:, 0] + sides[:, 1])) / index.around[look.turns]
+    triplet = np.zeros(len(own), np.float32)
+    np.maximum.at(triplet, look.owners, look.edge_cosine)
+    return {"turn": own, "around": around.astype(np.float32), "triplet": triplet}
 
 
 def _scaled(scores: Floats) -> Floats:
@@ -141,80 +204,75 @@ def _scaled(scores: Floats) -> Floats:
 
 def _gathered(values: Floats, places: Places) -> Floats:
     """Values at the places; 0 where the place is -1."""
-    taken: Floats = np.where(places < 0, np.float32(0), values[places]) if len(values) else values
+    if not len(values):
+        return np.zeros(places.shape, np.float32)
+    taken: Floats = values[places]
+    taken[places < 0] = 0
     return taken
 
 
-def _chosen(index: MemoryIndex, score: Floats, config: HybridConfig) -> Places:
+def _chosen(index: MemoryIndex, asked: Asked, score: Floats, config: HybridConfig) -> Places:
     """The best turns, and those beside them; none whose score is -inf."""
     n = max(config.n_candidates, config.k)
-    if len(score) > n:
-        best = np.argpartition(-score, n - 1)[:n]
-        beside = np.concatenate([index.before[best], index.after[best]])
-        best = np.union1d(best, beside[beside >= 0] if config.neighbours else best)
-    else:
-        best = np.arange(len(score))
-    return best[score[best] > -np.inf]
+    if len(score) <= n:
+        return np.flatnonzero(score > -np.inf)
+    best = np.argpartition(-score, n - 1)[:n]
+    chosen = np.zeros(len(score) + 1, np.bool_)
+    chosen[best] = True
+    if config.neighbours:
+        chosen[index.beside[best, :2]] = True  # -1 is the one too many
+    for turns in _pointed_at(index, asked, config):
+        chosen[_best(score, turns, n // _OF_EACH)] = True
+    return np.flatnonzero(chosen[:-1] & (score > -np.inf))
 
 
-def _near(index: MemoryIndex, base: Floats, chosen: Places) -> dict[str, Floats]:
+def _pointed_at(index: MemoryIndex, asked: Asked, config: HybridConfig) -> Iterator[Places]:
+    """Turns that a name or a time of the query leads to, whatever their words."""
+    if config.names:
+        yield from asked.named
+    if config.times and asked.spans:
+        everywhere = np.arange(index.graph.n_turns)
+        yield np.flatnonzero(asked.dates(index, everywhere) >= _THEN)
+
+
+def _best(score: Floats, turns: Places, n: int) -> Places:
+    """The n turns of the highest score."""
+    return turns[np.argpartition(-score[turns], n - 1)[:n]] if 0 < n < len(turns) else turns
+
+
+def _near(look: _Look) -> dict[str, Floats]:
     """The sum of the turns beside a candidate."""
-    before, after = index.before[chosen], index.after[chosen]
-    two_back = np.where(before < 0, -1, index.before[before])
-    places = {"before": before, "after": after, "before_that": two_back}
-    return {name: _gathered(base, place) for name, place in places.items()}
+    before, after, before_that = _gathered(look.near, look.beside).T
+    return {"before": before, "after": after, "before_that": before_that}
 
 
-def _named(index: MemoryIndex, query: Query, chosen: Places) -> dict[str, Floats]:
-    """Whether the query names the speaker, and how many other names it shares with the turn."""
-    text = unicodedata.normalize("NFKC", query.text).replace("\u2019", "'").casefold()
-    found = (word.strip(".'-").removesuffix("'s") for word in _BREAK.split(text))
-    words = f" {' '.join(found)} "
-    asked = [
-        who
-        for name, who in index.speakers.items()
-        if (name if is_unspaced(name) else f" {name} ") in words
-    ]
-    speaks = np.logical_or.reduce(asked)[chosen] if asked else np.zeros(len(chosen), np.bool_)
-    others = proper_names(query.text) - index.speakers.keys()
-    shared = [len(others & index.names[turn]) for turn in chosen] if others else 0
-    return {
-        "speaker": speaks.astype(np.float32),
-        "name": np.broadcast_to(np.asarray(shared, np.float32), chosen.shape),
-    }
-
-
-def _timed(index: MemoryIndex, query: Query, chosen: Places) -> dict[str, Floats]:
-    """1 for a turn of the time that the query names, less with the distance to it."""
-    times = index.graph.turn_times_s[chosen]
-    best = np.zeros(len(chosen))
-    for start, end in time_spans(query.text, query.now_s):
-        late = np.maximum(0, times - end) / (_TOLD_LATER_DAYS * _DAY_S)
-        early = np.maximum(0, start - times) / (_TOLD_EARLIER_DAYS * _DAY_S)
-        best = np.maximum(best, np.nan_to_num(np.exp(-late - early)))
-    return {"date": best.astype(np.float32)}
-
-
-def _is_own(text: str) -> bool:
-    """Whether the query speaks of the one who asks."""
-    return bool(FIRST_PERSON.search(text))
-
-
-def _linked(index: MemoryIndex, near: Floats, chosen: Places) -> Floats:
+def _linked(index: MemoryIndex, look: _Look) -> Floats:
     """How much of the best turns' score reaches a candidate over entities that both name.
 
     One hop of the graph, both directions; an entity of many facts passes less on to each.
     """
-    graph = index.graph
-    linked = np.zeros(graph.n_turns, np.float32)
-    seeds = chosen[np.argsort(-near[chosen], kind="stable")[:_N_SEEDS]]
-    edges, owners = index.edges_of_all(seeds)
-    ends = np.concatenate([graph.heads[edges], graph.tails[edges]])
-    sent = np.tile(near[seeds[owners]], 2) * index.damping[ends] ** 2
-    reached, owner = graph.incident_of(ends)
-    np.maximum.at(linked, graph.edge_turn[reached], sent[owner])
+    heads, tails = index.graph.heads, index.graph.tails
+    own = look.near[look.turns]
+    seeds = np.argsort(-own, kind="stable")[:_N_SEEDS]
+    edges, owners = index.edges_of_all(look.turns[seeds])
+    sent = own[seeds[owners]]
+    passed = np.zeros(index.graph.n_entities, np.float32)
+    for ends in (heads[edges], tails[edges]):
+        np.maximum.at(passed, ends, sent * index.damping[ends] ** 2)
+    linked = np.zeros(len(own), np.float32)
+    for ends in (heads[look.edges], tails[look.edges]):
+        np.maximum.at(linked, look.owners, passed[ends])
     linked[seeds] = 0
-    return linked[chosen]
+    return linked
+
+
+def _ranked(index: MemoryIndex, like: _Like) -> Floats:
+    """(T,) PageRank from what is most like the query and not later than asked for."""
+    turns, edges = like.words + _DENSE_SHARE * like.turns, like.edges
+    if like.later is not None:
+        turns = np.where(like.later, np.float32(0), turns)
+        edges = np.where(like.later[index.graph.edge_turn], np.float32(0), edges)
+    return personalised_pagerank(index, turns, edges)
 
 
 def _stored(index: MemoryIndex, query: Query, chosen: Places) -> dict[str, Floats]:
@@ -222,8 +280,7 @@ def _stored(index: MemoryIndex, query: Query, chosen: Places) -> dict[str, Float
     closed = index.closed
     if query.as_of_s is not None:
         still = holds_at(index.validity, query.as_of_s) | (index.validity.closed_by < 0)
-        has_any = np.diff(index.edge_starts) > 0
-        closed = (has_any & (index.best_edge(still.astype(np.float32)) == 0)).astype(np.float32)
+        closed = closed_turns(index.graph, still)
     age_s = np.maximum(0, query.now_s - index.graph.turn_times_s[chosen])
-    recency = np.nan_to_num(np.exp(-age_s / (_FADES_DAYS * _DAY_S))).astype(np.float32)
+    recency = np.fmax(0, np.exp(age_s / (-_FADES_DAYS * _DAY_S))).astype(np.float32)
     return {"weight": index.weight[chosen], "recency": recency, "closed": closed[chosen]}

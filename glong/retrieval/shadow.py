@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 
 _EXACT_UP_TO = 3_000
 """Vectors of turns and triplets together that are asked exactly."""
-_N_DIRECTIONS = 64
+_N_DIRECTIONS = 32
 _SAMPLE = 4_096
 """Turns that the directions are taken from, evenly over the memory."""
 
@@ -44,6 +44,11 @@ class Shadow:
         _, vectors = np.linalg.eigh(sample.T @ sample)
         directions = vectors[:, -_N_DIRECTIONS:].astype(np.float32)
         return cls(directions, turns @ directions, edges @ directions)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether similarities are cosines, not nearly so."""
+        return self.directions is None
 
     def similarities(self, query: Floats) -> tuple[Floats, Floats]:
         """(T,) and (E,) cosines of a unit vector (d,) with turns and edges, or nearly so."""

@@ -8,11 +8,12 @@ particles to words) and single Chinese characters, emoji count as words.
 import re
 import unicodedata
 from functools import cache, lru_cache
+from itertools import chain, product
 from typing import Any
 
 from glong.words import word_list
 
-__all__ = ["is_unspaced", "proper_names", "terms"]
+__all__ = ["count_first_person", "is_unspaced", "proper_names", "terms"]
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _UNSPACED = (
@@ -25,20 +26,32 @@ _LETTER = (
     r"|[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff])"
 )
 _EMOJI = "[\u2600-\u27bf\U0001f300-\U0001faff]|[\U0001f1e6-\U0001f1ff]{2}"  # a flag is two letters
-_TERM = re.compile(rf"[{_UNSPACED}]+|{_LETTER}+(?:['\u2019]{_LETTER}+)*|{_EMOJI}")
+_TERM = re.compile(rf"[{_UNSPACED}]+|{_LETTER}+(?:'{_LETTER}+)*|{_EMOJI}")
+_ASCII_TERM = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 _IS_HAN = re.compile(rf"[{_HAN}]")
-_NAME = re.compile(r"(?<!^)(?<!\n)(?<![.!?\n] )\b[^\W\d_]\w+")
+_NAME = re.compile(r"\b[^\W\d_]\w+")
+_ASCII_NAME = re.compile(r"\b[A-Z]\w+")
+_STOPS = (". ", "! ", "? ", "\n ")
+_WORD = re.compile(r"\w+")
+_FIRST_PERSON = frozenset(
+    form
+    for word in ("i", "my", "me", "mine", "we", "our")
+    for form in map("".join, product(*zip(word, word.upper(), strict=True)))
+) | {"us", "Us"}  # not the US
 
 
 def terms(text: str) -> tuple[str, ...]:
     """Search terms in order, repeats kept."""
+    plain = text.replace("\u2019", "'")
+    if plain.isascii():  # the same by a simpler pattern
+        return tuple(chain.from_iterable(map(_word, _ASCII_TERM.findall(plain.lower()))))
     found: list[str] = []
-    for run in _TERM.findall(unicodedata.normalize("NFKC", text).lower()):
+    for run in _TERM.findall(unicodedata.normalize("NFKC", plain).lower()):
         if _IS_UNSPACED.match(run):
             found += [run[i : i + 2] for i in range(len(run) - 1)] + _IS_HAN.findall(run) or [run]
         else:
-            found += _word(run.replace("\u2019", "'"))
+            found += _word(run)
     return tuple(found)
 
 
@@ -65,5 +78,19 @@ def _stemmer() -> Any:
 
 def proper_names(text: str) -> frozenset[str]:
     """Words with a capital letter that begin no sentence, in lower case."""
-    words = _NAME.findall(unicodedata.normalize("NFC", text))
-    return frozenset(word.lower() for word in words if word[0].isupper())
+    text = unicodedata.normalize("NFC", text)
+    found = (_ASCII_NAME if text.isascii() else _NAME).finditer(text)
+    return frozenset(
+        match.group().lower()
+        for match in found
+        if text[match.start()].isupper() and not _begins_sentence(text, match.start())
+    )
+
+
+def _begins_sentence(text: str, start: int) -> bool:
+    return start == 0 or text[start - 1] == "\n" or text[max(0, start - 2) : start] in _STOPS
+
+
+def count_first_person(text: str) -> int:
+    """Words in which the speaker speaks of himself: I, my, us and so on."""
+    return sum(map(_FIRST_PERSON.__contains__, _WORD.findall(text)))

@@ -50,16 +50,17 @@ def asks_when(text: str) -> bool:
     return bool(_WHEN.search(text))
 
 
-_TIME = re.compile(
-    rf"\b(?:yesterday|today|tonight|tomorrow|ago|last|next|weekend|recently|{'|'.join(_DAYS)}"
-    rf"|{'|'.join(m for m in _MONTHS if m not in _WORDS_TOO)}|19\d\d|20\d\d)\b",
-    re.IGNORECASE,
-)
+_WORD = re.compile(r"\w+")
+_TIME_WORDS = frozenset(
+    ("yesterday", "today", "tonight", "tomorrow", "ago", "last", "next", "weekend", "recently")
+).union(_DAYS, set(_MONTHS) - set(_WORDS_TOO))
+_A_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 def says_time(text: str) -> bool:
     """Whether a turn names a time."""
-    return bool(_TIME.search(text))
+    words = _WORD.findall(text.lower())
+    return not _TIME_WORDS.isdisjoint(words) or bool(_A_YEAR.search(text))
 
 
 def time_spans(text: str, now_s: float) -> list[Span]:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from glong.graph import MemoryGraph
-from glong.retrieval import MemoryIndex
+from glong.retrieval import MemoryIndex, Query
 from tests.glong.evaluation.memories import DAY_S, START_S, memory
 
 _WORDS = st.sampled_from(
@@ -46,7 +46,7 @@ def memories(draw: st.DrawFn, max_turns: int = 8) -> MemoryGraph:
 
 
 def contents(value: Any) -> Iterator[bytes]:
-    """Every array and text that an index holds, down to its BM25 scores."""
+    """Every array and text that an index or a query holds, down to BM25 scores and the graph."""
     if isinstance(value, np.ndarray):
         yield value.tobytes()
     elif isinstance(value, dict):
@@ -59,11 +59,9 @@ def contents(value: Any) -> Iterator[bytes]:
     elif is_dataclass(value):
         for field in fields(value):
             yield from contents(getattr(value, field.name))
-    elif hasattr(value, "scores"):
-        yield from contents(value.scores)
     else:
         yield str(value).encode()
 
 
-def snapshot(index: MemoryIndex) -> list[bytes]:
-    return list(contents(index))
+def snapshot(*values: MemoryIndex | Query) -> list[bytes]:
+    return [one for value in values for one in contents(value)]

@@ -40,10 +40,10 @@ def test_hits_of_any_memory(
     at = None if as_of is None else START_S + as_of * DAY_S
     asked = replace(query(text), recent=tuple(recent), as_of_s=at)
     index = MemoryIndex.of(graph)
-    before = snapshot(index)
+    before = snapshot(index, asked)
     hits = retrieve(index, asked, config)
     assert retrieve(index, asked, config) == hits
-    assert snapshot(index) == before
+    assert snapshot(index, asked) == before
     turns = [hit.turn for hit in hits]
     assert len(set(turns)) == len(turns)
     n_known = graph.n_turns if at is None else int((index.said_s <= at).sum())

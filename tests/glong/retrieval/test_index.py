@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from glong.graph import MemoryGraph
 from glong.retrieval import MemoryIndex
-from glong.retrieval.index import best_of_groups
 from glong.retrieval.terms import terms
 from tests.glong.evaluation.memories import DAY_S, START_S, memory
 from tests.glong.retrieval.random_memories import memories
@@ -27,11 +26,9 @@ def test_neighbours_are_next_to_a_turn_and_never_of_another_session(graph: Memor
     index = MemoryIndex.of(graph)
     ids = graph.turn_session_ids
     for turn in range(graph.n_turns):
-        last, following = turn - 1, turn + 1
-        inside = last >= 0 and ids[last] == ids[turn]
-        assert index.before[turn] == (last if inside else -1)
-        inside = following < graph.n_turns and ids[following] == ids[turn]
-        assert index.after[turn] == (following if inside else -1)
+        for step, there in zip((-1, 1, -2), index.beside[turn].tolist(), strict=True):
+            inside = 0 <= turn + step < graph.n_turns and ids[turn + step] == ids[turn]
+            assert there == (turn + step if inside else -1)
         assert ids[turn] == list(dict.fromkeys(ids))[index.session[turn]]
     assert index.n_sessions == len(set(ids))
 
@@ -47,9 +44,9 @@ def test_edges_stand_with_the_turn_that_states_them(graph: MemoryGraph) -> None:
         assert index.weight[turn] == max(weights, default=0)
         closed = [index.validity.closed_by[e] >= 0 for e in expected]
         assert index.closed[turn] == (bool(closed) and all(closed))
-    edges, owners = index.edges_of_all(np.arange(graph.n_turns)[::-1])
-    turns = np.arange(graph.n_turns)[::-1][owners]
-    assert (graph.edge_turn[edges] == turns).all()
+    turns = np.arange(graph.n_turns)[::-1]
+    edges, owners = index.edges_of_all(turns)
+    assert graph.edge_turn[edges].tolist() == turns[owners].tolist()
     assert sorted(edges.tolist()) == list(range(graph.n_edges))
 
 
@@ -63,15 +60,13 @@ def test_a_turn_without_a_time_stands_where_those_before_it_stand(graph: MemoryG
         assert said == (latest if np.isnan(time) else time)
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.floats(-1, 1, width=32)), max_size=12))
-@settings(max_examples=60, deadline=None)
-def test_the_best_of_each_group(pairs: list[tuple[int, float]]) -> None:
-    groups = np.array([group for group, _ in pairs], np.int64)
-    values = np.array([value for _, value in pairs], np.float32)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=5))])
-    best = best_of_groups(values, np.argsort(groups, kind="stable"), starts)
-    for group in range(5):
-        assert best[group] == max(values[groups == group].tolist(), default=0)
+@given(memories(), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_the_best_edge_of_each_turn(graph: MemoryGraph, seed: int) -> None:
+    values = np.random.default_rng(seed).uniform(-1, 1, graph.n_edges).astype(np.float32)
+    best = MemoryIndex.of(graph).best_edge(values)
+    for turn in range(graph.n_turns):
+        assert best[turn] == max(values[graph.edge_turn == turn].tolist(), default=0)
 
 
 def test_one_sided_is_nothing_among_equals_and_one_for_a_monologue() -> None:
@@ -114,15 +109,15 @@ def test_the_words_of_a_turn_are_its_date_speaker_text_and_facts() -> None:
     )
     index = MemoryIndex.of(replace(graph, turn_times_s=np.array([START_S, NAN, NAN])))
 
-    def found(collection: int, text: str, n: int = 3) -> list[bool]:
-        return (index.lexicon.scores(collection, terms(text), n) > 0).tolist()
+    def found(collection: int, text: str) -> list[bool]:
+        return (index.lexicon.scores(terms(text))[collection] > 0).tolist()
 
     assert found(0, "8 May 2023") == [True, False, False]
     assert found(0, "street") == [True, False, False]
     assert found(0, "Tom") == [False, True, True]
     assert found(1, "woof") == [True, True, False]
     assert found(1, "moo") == [False, False, True]
-    assert found(2, "meow", 2) == [True, False]
+    assert found(2, "meow") == [True, False]
 
 
 def test_a_hub_is_damped() -> None:
@@ -135,9 +130,9 @@ def test_a_hub_is_damped() -> None:
 
 def test_no_array_can_be_written() -> None:
     index = MemoryIndex.of(memory())
-    arrays = [index.session, index.before, index.after, index.around, index.edge_order]
+    arrays = [index.session, index.beside, index.around, index.edge_order]
     arrays += [index.edge_starts, index.damping, index.said_s, index.weight, index.closed]
-    arrays += [*index.form.values(), *index.speakers.values()]
+    arrays += [*index.form.values(), *index.speakers.values(), *index.names.values()]
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = array[0]
@@ -146,11 +141,17 @@ def test_no_array_can_be_written() -> None:
 def test_an_empty_memory_has_an_index() -> None:
     index = MemoryIndex.of(memory([], []))
     assert index.n_sessions == 0
-    assert index.names == ()
-    assert len(index.before) == len(index.around) == len(index.said_s) == 0
+    assert index.names == {}
+    assert len(index.beside) == len(index.around) == len(index.said_s) == 0
 
 
 def test_a_time_long_ago_has_a_heading() -> None:
     graph = memory([("a", "Mira", "Hi")], [])
     early = replace(graph, turn_times_s=np.array([-60 * 365.25 * DAY_S]))
-    assert MemoryIndex.of(early).lexicon.scores(0, ["1910"], 1)[0] > 0
+    assert MemoryIndex.of(early).lexicon.scores(["1910"])[0][0] > 0
+
+
+def test_turns_are_found_by_the_names_that_they_have() -> None:
+    talk = [("a", "Mira", "We met Ann in Oslo"), ("a", "Tom", "In Oslo?"), ("b", "Tom", "no")]
+    names = MemoryIndex.of(memory(talk, [])).names
+    assert {name: turns.tolist() for name, turns in names.items()} == {"ann": [0], "oslo": [0, 1]}

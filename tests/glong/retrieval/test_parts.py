@@ -100,6 +100,36 @@ def test_candidates_are_the_best_of_what_is_switched_on(
     assert found.turns.tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "switch", "expected"),
+    [("What did Oslo bring?", "names", 5), ("What was yesterday?", "times", 30)],
+)
+def test_a_name_or_a_time_leads_to_turns_that_no_word_does(
+    text: str, switch: str, expected: int
+) -> None:
+    said = filler(60)
+    said[5] = ("session_1", "Ann", "I was in Oslo where so much more happened")
+    days = np.full(60, -200.0)
+    days[30] = 0
+    midnight = START_S - START_S % DAY_S
+    graph = replace(memory(said, []), turn_times_s=midnight + DAY_S * days)
+    off = dict.fromkeys(("dense_turns", "dense_triplets", "neighbours"), False)
+    config = replace(HYBRID, k=1, n_candidates=8, **off)
+    likelier = " ".join(f"zzz{i}" for i in range(40, 48))
+    for on, more in ((True, {expected}), (False, set())):
+        some = replace(config, **{switch: on})
+        wanted = asked(f"{text} {likelier}", now_s=midnight + 1.5 * DAY_S)
+        found = candidates(MemoryIndex.of(graph), wanted, some)
+        assert set(found.turns.tolist()) == {*range(40, 48), *more}
+
+
+def test_of_many_turns_of_a_time_the_best_are_added() -> None:
+    graph = replace(memory(filler(60), []), turn_times_s=np.full(60, START_S))
+    config = replace(HYBRID, k=1, n_candidates=8, neighbours=False)
+    found = candidates(MemoryIndex.of(graph), asked("What was on 8 May 2023?"), config)
+    assert 8 <= len(found.turns) <= 10
+
+
 def test_more_hits_than_candidates_are_asked_for_are_candidates_too() -> None:
     config = HybridConfig(k=50, n_candidates=5)
     found = candidates(MemoryIndex.of(memory(filler(60), [])), query("zzz1"), config)

@@ -1,9 +1,15 @@
 """Shadows of vectors: exact where a memory is small, good enough to pick candidates where not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from glong.config import HYBRID
+from glong.retrieval import MemoryIndex, retrieve
 from glong.retrieval.shadow import Shadow
+from tests.glong.retrieval.long_talk import long_talk, questions
+from tests.glong.retrieval.random_memories import snapshot
 
 
 def like_sentences(n: int, seed: int) -> np.ndarray:
@@ -17,7 +23,7 @@ def like_sentences(n: int, seed: int) -> np.ndarray:
 def test_a_small_memory_is_asked_exactly() -> None:
     turns, edges = like_sentences(40, 1), like_sentences(30, 2)
     shadow = Shadow.of(turns, edges)
-    assert shadow.directions is None
+    assert shadow.is_exact
     found = shadow.similarities(turns[3])
     assert found[0] == pytest.approx(turns @ turns[3])
     assert found[1] == pytest.approx(edges @ turns[3])
@@ -33,8 +39,8 @@ def test_a_memory_without_edges_has_none() -> None:
 def test_of_a_large_memory_the_shadow_keeps_the_nearest_among_its_candidates() -> None:
     turns, edges = like_sentences(4_000, 1), like_sentences(3_000, 2)
     shadow = Shadow.of(turns, edges)
-    assert shadow.directions is not None
-    assert shadow.turns.shape == (4_000, 64)
+    assert not shadow.is_exact
+    assert shadow.turns.shape == (4_000, 32)
     for query in like_sentences(20, 4):
         nearest = np.argsort(-(turns @ query))[:5]
         picked = np.argsort(-shadow.similarities(query)[0])[:100]
@@ -46,3 +52,23 @@ def test_the_same_memory_casts_the_same_shadow() -> None:
     first, second = Shadow.of(turns, edges), Shadow.of(turns, edges)
     assert np.array_equal(first.turns, second.turns)
     assert np.array_equal(first.edges, second.edges)
+
+
+def test_hits_of_a_large_memory_are_nearly_those_of_exact_cosines() -> None:
+    graph = long_talk(4_000)
+    index = MemoryIndex.of(graph)
+    assert not index.shadow.is_exact
+    exact = replace(index, shadow=Shadow(None, graph.turn_vectors, graph.edge_vectors))
+    asked = questions(graph, 60)
+    before = snapshot(index, *asked)
+    shares = []
+    for query in asked:
+        hits, wanted = (retrieve(one, query, HYBRID.at_k(10)) for one in (index, exact))
+        parts = {hit.turn: hit.parts for hit in wanted}
+        shares.append(sum(hit.turn in parts for hit in hits) / 10)
+        for hit in hits:  # shadows pick candidates and are part of no score
+            if hit.turn in parts:
+                for name in ("words", "turn", "around", "triplet", "before", "after"):
+                    assert hit.parts[name] == pytest.approx(parts[hit.turn][name], abs=1e-5)
+    assert np.mean(shares) >= 0.97
+    assert snapshot(index, *asked) == before
