@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Entry", "LoadingCache", "Stamp"]
+__all__ = ["Entry", "LoadingCache", "Stamp", "is_new"]
 
 Stamp = tuple[int, ...]
 """Versions of the tables that an entry was made from; each only grows."""
@@ -72,6 +72,16 @@ class LoadingCache(Generic[E]):
     def __contains__(self, key: str) -> bool:
         return key in self._entries
 
+    def peek(self, key: str) -> E | None:
+        """The entry, however old; who then answers from it says so with :meth:`used`."""
+        return self._entries.get(key)
+
+    def used(self, key: str) -> None:
+        """A question was answered from the entry, which need not be there any more."""
+        self.counts.hits += 1
+        if key in self._entries:
+            self._entries.move_to_end(key)
+
     async def get(self, key: str, stamp: Stamp, load: "Load[E]") -> E:
         """The entry, at least as new as ``stamp``.
 
@@ -86,7 +96,7 @@ class LoadingCache(Generic[E]):
         first = True
         while True:
             entry = self._entries.get(key)
-            if entry is not None and _is_new(entry.stamp, stamp):
+            if entry is not None and is_new(entry.stamp, stamp):
                 self._entries.move_to_end(key)
                 self.counts.hits += first
                 return entry
@@ -95,7 +105,7 @@ class LoadingCache(Generic[E]):
                 self.counts.refreshes += entry is not None
             first = False
             loaded = await self._load(key, load)
-            if _is_new(loaded.stamp, stamp):
+            if is_new(loaded.stamp, stamp):
                 return loaded
 
     async def _load(self, key: str, load: "Load[E]") -> E:
@@ -147,5 +157,6 @@ class LoadingCache(Generic[E]):
         self.drop(list(self._entries))
 
 
-def _is_new(stamp: Stamp, wanted: Stamp) -> bool:
+def is_new(stamp: Stamp, wanted: Stamp) -> bool:
+    """Whether what has one stamp is at least as new as another says."""
     return all(have >= want for have, want in zip(stamp, wanted, strict=True))

@@ -33,9 +33,15 @@ _NO_DIALOGUE = Problem(
     "Say whose memory this is, e.g. metadata={'dialogue_id': 'user-7'}.",
 )  # fmt: skip
 _DONE = "data: [DONE]\n\n"
+_ANSWERED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "A `chat.completion`; with `stream` its chunks, as server-sent events.",
+        "content": {"application/json": {}, "text/event-stream": {}},
+    }
+}
 
 
-@router.post("/v1/chat/completions", tags=["answers"], response_model=None)
+@router.post("/v1/chat/completions", tags=["answers"], response_model=None, responses=_ANSWERED)
 async def complete(
     chat: ChatIn,
     request: Request,

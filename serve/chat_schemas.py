@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from serve.schemas import MAX_K, IdText, Name, Text
+from serve.schemas import MAX_K, IdText, Name, SessionId, Text
 
 __all__ = ["ChatIn", "ChatMessage", "ChatMetadata"]
 
@@ -52,7 +52,7 @@ class ChatMetadata(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     dialogue_id: IdText | None = None
-    session_id: IdText | None = None
+    session_id: SessionId | None = None
     remember: Annotated[bool, BeforeValidator(_truth)] = False
     k: Annotated[int, Field(ge=1, le=MAX_K)] = 3
     profile: Literal["hybrid", "paper"] = "hybrid"

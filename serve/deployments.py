@@ -15,13 +15,13 @@ from ray import serve
 
 from glong.build import Models
 from glong.config import load_models_config
-from glong.errors import GlongError, StoreError
+from glong.errors import GlongError, ModelError, StoreError
 from glong.ids import dialogue_key
 from glong.memory import Memory, store_meta
 from glong.models.load import load_encoder, load_responder, load_scorer
 from glong.protocols import StreamingGenerator
 from glong.store import Store
-from glong.types import Generation, GenerationRequest, Vectors
+from glong.types import Generation, GenerationRequest, Retrieval, Vectors
 from serve.accesses import AccessBuffer, write_accesses
 from serve.cache import LoadingCache
 from serve.errors import Problem, ProblemError, problem_of
@@ -31,6 +31,7 @@ from serve.reading import Held, Reader
 from serve.records import Answered, Ask, Changed, Document, FactChange, Forget, Ingested, Posted
 from serve.reuse import reusing_extractor
 from serve.settings import ServeSettings
+from serve.warming import warm_reader, warm_search
 from serve.writing import LiveWriter, wait_for_purge
 
 __all__ = ["Encoder", "Memories", "Responder", "Writer", "attempt", "changed"]
@@ -73,7 +74,13 @@ class Memories:
         self._accesses = AccessBuffer()
         self._meters = CacheMeters()
         self._forgotten_version = -1
+        await asyncio.to_thread(self._warm)
         self._upkeep = asyncio.create_task(self._keep_up())
+
+    def _warm(self) -> None:
+        warm_search()
+        with contextlib.suppress(StoreError):  # the writer makes it, or `ready` says what is wrong
+            warm_reader(self._reader())
 
     def _reader(self) -> Reader:
         """The store, which the writer makes where there is none.
@@ -90,14 +97,16 @@ class Memories:
         """Ray then sends this memory's requests here; the cache below decides what is kept."""
         return key
 
+    async def _stick(self) -> None:
+        if routed := serve.get_multiplexed_model_id():
+            await self._sticky(routed)
+
     async def _held(self, tenant: str, dialogue_id: str) -> Held:
         """The memory as of now.
 
         Raises:
             NotFoundError: the tenant has no such dialogue.
         """
-        if routed := serve.get_multiplexed_model_id():
-            await self._sticky(routed)
         reader = await asyncio.to_thread(self._reader)
         stamp = await asyncio.to_thread(reader.stamp)
 
@@ -113,23 +122,39 @@ class Memories:
         return await attempt(self._retrieve(ask))
 
     async def _retrieve(self, ask: Ask) -> Answered:
-        began_s = perf_counter()
         question = ask.question
-        held = await self._held(question.tenant, question.dialogue_id)
-        held_s = perf_counter()
-        retrieval = await asyncio.to_thread(self._reader().answer, held, ask)
-        timings = {"graph": 1000 * (held_s - began_s), "search": 1000 * (perf_counter() - held_s)}
+        key = dialogue_key(question.tenant, question.dialogue_id)
+        await self._stick()
+        held = self._cache.peek(key)
+        # One thread for a memory that is here, from the check of its age to the hits.
+        found = await asyncio.to_thread(self._answer_held, held, ask)
+        if held is None or found is None:
+            began_s = perf_counter()
+            held = await self._held(question.tenant, question.dialogue_id)
+            graph_s = perf_counter() - began_s
+            found = await asyncio.to_thread(Reader.answered, held, ask, graph_s)
+        else:
+            self._cache.used(key)
+        await self._note(found.retrieval, held, ask)
+        return found
+
+    def _answer_held(self, held: Held | None, ask: Ask) -> Answered | None:
+        return self._reader().answer_held(held, ask)
+
+    async def _note(self, retrieval: Retrieval, held: Held, ask: Ask) -> None:
+        """The triplets of the hits were accessed."""
+        question = ask.question
         used = [edge.edge_id for hit in retrieval.hits for edge in hit.edges]
         self._accesses.add(question.tenant, question.dialogue_id, used, ask.now)
         if question.profile == "paper" and used:  # whose next score depends on it
             touched = await asyncio.to_thread(self._reader().touched, held, retrieval, ask.now)
             self._cache.swap(dialogue_key(question.tenant, question.dialogue_id), held, touched)
-        return Answered(retrieval, timings, self._reader().factors(held, question.profile))
 
     async def graph(self, tenant: str, dialogue_id: str) -> Document | Problem:
         """One memory as nodes and edges."""
 
         async def read() -> Document:
+            await self._stick()
             held = await self._held(tenant, dialogue_id)
             return await asyncio.to_thread(self._reader().graph, dialogue_id, held)
 
@@ -210,6 +235,8 @@ class Encoder:
     def __init__(self, settings: ServeSettings) -> None:
         set_up()
         self._encoder = load_encoder(load_models_config(settings.models).encoder)
+        with contextlib.suppress(ModelError):  # an endpoint that is down now may be up later
+            self._encoder.encode(["ready"])
 
     @serve.batch(max_batch_size=32, batch_wait_timeout_s=0.002)
     async def _encode(self, texts: Sequence[str]) -> list[Vectors | Problem]:

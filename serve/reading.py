@@ -20,10 +20,11 @@ from glong.ids import dialogue_key
 from glong.memory import hit_of
 from glong.retrieval import MemoryIndex, Query, part_factors, retrieve
 from glong.store import Store
+from glong.store.layout import translated
 from glong.types import Edge, Hit, Retrieval
 from glong.validity import fact
-from serve.cache import Stamp
-from serve.records import Ask, Document
+from serve.cache import Stamp, is_new
+from serve.records import Answered, Ask, Document
 
 __all__ = ["Held", "Reader", "edge_document", "hit_document"]
 
@@ -60,10 +61,18 @@ class Reader:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._manifest = store.layout.dataset("sessions")
 
     def stamp(self) -> Stamp:
-        """Version of the manifest, which names every row that a memory is made of; 0.1 ms."""
-        return (self.store.version,)
+        """Version of the manifest, which names every row that a memory is made of.
+
+        Of the latest commit, since it lists the table's versions each time.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with translated(f"find the latest version of the store {self.store.uri}"):
+            return (int(self._manifest.latest_version),)
 
     def load(self, tenant: str, dialogue_id: str, held: Held | None) -> Held:
         """The memory as it is now; the held one with a new stamp if nothing of it has changed.
@@ -89,7 +98,27 @@ class Reader:
         )
         return frozenset(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
-    def answer(self, held: Held, ask: Ask) -> Retrieval:
+    def answer_held(self, held: Held | None, ask: Ask) -> Answered | None:
+        """The answer from a memory that is as new as the store; ``None`` if it has to be loaded.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        began_s = perf_counter()
+        if held is None or not is_new(held.stamp, self.stamp()):
+            return None
+        return self.answered(held, ask, perf_counter() - began_s)
+
+    @classmethod
+    def answered(cls, held: Held, ask: Ask, graph_s: float) -> Answered:
+        """The answer with what it took, of which ``graph_s`` seconds to get the memory."""
+        began_s = perf_counter()
+        retrieval = cls.answer(held, ask)
+        timings_ms = {"graph": 1000 * graph_s, "search": 1000 * (perf_counter() - began_s)}
+        return Answered(retrieval, timings_ms, cls.factors(held, ask.question.profile))
+
+    @staticmethod
+    def answer(held: Held, ask: Ask) -> Retrieval:
         """The k memories that answer best; nothing is noted, nothing changes."""
         asked = ask.question
         query = Query(
@@ -104,7 +133,8 @@ class Reader:
         hits = tuple(hit_of(graph, item, held.index.validity) for item in scored)
         return Retrieval(hits, held.stamp[0])
 
-    def factors(self, held: Held, profile: str) -> dict[str, float]:
+    @staticmethod
+    def factors(held: Held, profile: str) -> dict[str, float]:
         """Part of a score -> its factor, for the memory and a profile."""
         return dict(part_factors(held.index, PROFILES[profile]))
 

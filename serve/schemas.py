@@ -1,6 +1,7 @@
 """What goes over the wire: pydantic models with bounds and examples; the OpenAPI document.
 
-Times are RFC 3339 with a zone on the way in and UTC on the way out. Knows nothing of the store.
+Times are RFC 3339 with a zone on the way in and UTC on the way out. Knows nothing of the store but
+which ids it keeps for itself.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from fastapi import Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from glong.sources.records import MAX_NAME_CHARS, MAX_TURN_CHARS
+from glong.store import is_by_hand
 
 __all__ = [
     "ERRORS",
@@ -35,6 +37,7 @@ __all__ = [
     "RespondOut",
     "RetrieveIn",
     "RetrieveOut",
+    "SessionId",
     "SessionIn",
     "SessionOut",
     "Sessions",
@@ -65,6 +68,16 @@ def _utf8(text: str) -> str:
     return text
 
 
+def _of_a_talk(session_id: str) -> str:
+    """Refuse the ids under which facts by hand are stored."""
+    if is_by_hand(session_id):
+        raise ValueError(
+            "is reserved for facts stated by hand; give the session another id, or post facts to"
+            " .../facts"
+        )
+    return session_id
+
+
 def _utc(time: datetime) -> datetime:
     """The same moment in UTC."""
     try:
@@ -76,6 +89,7 @@ def _utc(time: datetime) -> datetime:
 Text = Annotated[str, AfterValidator(_utf8)]
 Name = Annotated[Text, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 IdText = Annotated[Text, Field(min_length=1, max_length=_ID_CHARS, pattern=_PRINTABLE)]
+SessionId = Annotated[IdText, AfterValidator(_of_a_talk)]
 Time = Annotated[AwareDatetime, AfterValidator(_utc)]
 Id = Annotated[str, Path(min_length=1, max_length=_ID_CHARS, pattern=_PRINTABLE)]
 TurnIndex = Annotated[int, Path(ge=0, lt=2**31)]
@@ -124,7 +138,7 @@ class SessionIn(BaseModel):
         started_at="2026-01-05T10:00:00Z",
         turns=[{"speaker": "Mira", "text": "I got a greyhound."}],
     )
-    session_id: IdText
+    session_id: SessionId
     started_at: Time | None = Field(None, description="event time; default: that of the store, now")
     turns: Annotated[list[TurnIn], Field(min_length=1, max_length=MAX_TURNS)]
 

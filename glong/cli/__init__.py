@@ -3,8 +3,9 @@
 Every command prints text for people and, with ``--json``, one JSON document for programs. Exit
 status: 0 done, 1 something failed or is not healthy, 2 bad usage or configuration, 130 interrupted.
 
-``parser`` the options; ``building``, ``asking``, ``drawing``, ``keeping`` and ``machine`` what the
-commands do; ``opening`` what they work on; ``text`` what they print; ``exits`` how they end.
+``parser`` the options; ``building``, ``asking``, ``drawing``, ``keeping``, ``machine`` and ``mcp``
+what the commands do; ``opening`` what they work on; ``text`` what they print; ``exits`` how they
+end. ``embedded`` is the memory behind the tools of ``mcp``.
 """
 
 import sys

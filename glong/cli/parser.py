@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from glong._version import __version__
-from glong.cli import asking, building, drawing, keeping, machine
+from glong.cli import asking, building, drawing, keeping, machine, mcp
 from glong.cli.drawing import MAX_EDGES, MAX_EDGES_AROUND
 from glong.config import PROFILES
 from glong.planning import Rebuild
@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     _export(commands)
     _forget(commands)
     _serve(commands)
+    _mcp(commands)
     _doctor(commands)
     _demo(commands)
     return p
@@ -148,6 +149,13 @@ def _serve(commands: Any) -> None:
         help="TOML file of hashed keys; make one with `python -m serve.auth TENANT`"
         " (default: none, only this machine is answered)",
     )  # fmt: skip
+
+
+def _mcp(commands: Any) -> None:
+    text = "the memories of a store as tools of a language model (MCP over stdin and stdout)"
+    p = _command(commands, "mcp", mcp.mcp, text)
+    _store_options(p)
+    _models_option(p)
 
 
 def _doctor(commands: Any) -> None:

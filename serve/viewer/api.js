@@ -9,7 +9,7 @@ export const key = {
 
 export class ApiError extends Error {
   constructor(status, { type = "", message = "", hint = "", request_id: requestId = "" } = {}) {
-    super(message || `The service answered ${status}.`);
+    super(message);
     Object.assign(this, { status, type, hint, requestId });
   }
 }
@@ -44,7 +44,10 @@ export async function call(method, url, { body, signal } = {}) {
     });
   }
   const document = await response.json().catch(() => ({}));
-  if (!response.ok) throw new ApiError(response.status, document.error);
+  if (!response.ok) throw new ApiError(response.status, document.error ?? {
+    message: "The service is not there.",
+    hint: `Something else answers at its address (${response.status}). Is the service still running?`,
+  });
   return document;
 }
 

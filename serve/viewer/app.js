@@ -78,8 +78,10 @@ function listPage(page, after) {
 
 function example() {
   const url = new URL("v1/dialogues/mira/sessions", location.href.split("#")[0]);
+  const key = api.key.get() ? ["  -H 'Authorization: Bearer KEY' \\"] : [];
   return el("pre", { tabindex: "0" }, [
     `curl ${url.href} \\`,
+    ...key,
     "  -H 'Content-Type: application/json' \\",
     "  -d '{\"session_id\": \"1\", \"turns\":",
     "       [{\"speaker\": \"Mira\",",

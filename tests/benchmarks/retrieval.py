@@ -1,6 +1,6 @@
 """Retrieval without the query's encoding, by size of a memory, and the load of one memory.
 
-  python tests/benchmarks/retrieval.py --store FOLDER --out retrieval.json
+  python -m tests.benchmarks.retrieval --store FOLDER --out retrieval.json
 
 A row a size and profile, then one for the load:
 

@@ -14,6 +14,7 @@ import pytest
 from glong.protocols import Generator
 from serve.api import make_api
 from serve.auth import KeyEntry, Keys, key_hash
+from tests.serve.browsing import CHROMIUM, KEY, NARROW, WIDE, Open, Page, check_address, is_bug
 from tests.serve.local_services import LocalServices
 
 KEYS = Keys((KeyEntry("acme", key_hash("key-a")), KeyEntry("other", key_hash("key-b"))))
@@ -94,6 +95,46 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Client:
     client = Client(LocalServices(str(tmp_path_factory.mktemp("shared") / "store")), KEYS)
     assert client("POST", "/v1/dialogues/d/sessions", json=SESSION).status_code == 200
     return client
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One a module: while it runs, nothing else in its thread can run an event loop."""
+    playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not there")
+    with playwright_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, url: str) -> Iterator[Open]:
+    """``open_page(hash, size=..., key=..., scheme=...)``; a script error fails the test."""
+    contexts: list[Any] = []
+    problems: list[str] = []
+
+    def opened(
+        where: str = "", *, size: dict[str, int] = WIDE, key: str = KEY, scheme: str = "light"
+    ) -> Page:
+        context = browser.new_context(
+            viewport=size, color_scheme=scheme, reduced_motion="reduce", has_touch=size is NARROW
+        )
+        contexts.append(context)
+        context.set_default_timeout(15_000)
+        page = context.new_page()
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda said: problems.append(said.text) if is_bug(said) else None)
+        page.on("request", lambda asked: check_address(asked.url, url, problems))
+        page.goto(f"{url}/{where}")
+        if key:
+            page.evaluate("key => sessionStorage.setItem('glong-key', key)", key)
+            page.reload()
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not problems
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from serve.auth import Keys
-from serve.schemas import MAX_BODY_BYTES
+from serve.schemas import MAX_BODY_BYTES, RetrieveOut
 from tests.serve.conftest import SESSION, Client, MakeClient
 
 RETRIEVE = "/v1/dialogues/d/retrieve"
@@ -46,6 +46,12 @@ def test_a_score_is_the_sum_of_parts_times_factors(shared: Client, profile: str)
     for hit in answer["hits"]:
         added = sum(value * answer["factors"][part] for part, value in hit["parts"].items())
         assert added == pytest.approx(hit["score"], abs=1e-4)
+
+
+@pytest.mark.parametrize("profile", ["hybrid", "paper"])
+def test_an_answer_is_written_as_its_schema_writes_it(shared: Client, profile: str) -> None:
+    body = shared("POST", RETRIEVE, json={"query": "grey Pixel", "profile": profile}).content
+    assert json.loads(RetrieveOut.model_validate_json(body).model_dump_json()) == json.loads(body)
 
 
 def test_the_same_session_again_changes_nothing(shared: Client) -> None:

@@ -146,3 +146,21 @@ def test_one_who_gives_up_does_not_end_the_load_of_the_others() -> None:
         assert loads.names == ["a"]
 
     asyncio.run(run())
+
+
+def test_a_peek_counts_nothing_until_the_entry_was_used_which_keeps_it_longest() -> None:
+    async def run() -> None:
+        cache: LoadingCache[Thing] = LoadingCache(2, 1_000)
+        loads = Loads()
+        for name in "ab":
+            await cache.get(name, (1,), loads.of(name))
+        assert cache.peek("a") == Thing("a")
+        assert cache.peek("c") is None
+        assert cache.counts.hits == 0
+        cache.used("a")
+        await cache.get("c", (1,), loads.of("c"))
+        assert (cache.held(), cache.counts.hits) == (["a", "c"], 1)
+        cache.used("b")  # it was let go meanwhile
+        assert (cache.held(), cache.counts.hits) == (["a", "c"], 2)
+
+    asyncio.run(run())

@@ -167,6 +167,7 @@ def test_an_exchange_is_remembered_if_asked_for_and_grows_its_session(client: Cl
         {"messages": [{"role": "user", "content": "  "}]}, {"n": 2}, {"tools": [{"type": "x"}]},
         {"messages": [{"role": "tool", "content": "x"}]}, {"max_tokens": 0},
         {"response_format": {"type": "json_object"}}, {"metadata": {"dialogue_id": ""}},
+        {"metadata": {"dialogue_id": "pet", "session_id": "by-hand", "remember": "true"}},
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]},
     ],
 )  # fmt: skip

@@ -1,3 +1,4 @@
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -5,9 +6,10 @@ import numpy as np
 import pytest
 
 from glong.config import FAKE_MODELS
-from glong.errors import NotFoundError
+from glong.errors import NotFoundError, StoreError
 from glong.memory import Memory
 from glong.retrieval import query_text
+from glong.store import Store
 from glong.types import Retrieval
 from serve.reading import Held, Reader
 from serve.records import Ask, Question
@@ -82,6 +84,36 @@ def test_any_change_of_the_memory_loads_it_again(memory: Memory, change: str) ->
     else:
         memory.correct("d", edge, object="a whippet")
     assert load(memory, held).index is not held.index
+
+
+def test_the_stamp_is_that_of_the_latest_commit_of_any_writer(memory: Memory) -> None:
+    reader = Reader(memory.store)
+    seen = [reader.stamp()]
+    for number in range(20):  # faster than clocks of file systems tick
+        memory.add_session("d", TURNS[:1], session_id=f"n{number}", started_at=START)
+        seen.append(reader.stamp())
+        assert seen[-1] == (Store.open(memory.store.uri).version,)
+    assert seen == sorted(set(seen))
+
+
+def test_a_store_that_is_gone_has_no_stamp(memory: Memory, tmp_path: Path) -> None:
+    reader = Reader(memory.store)
+    shutil.rmtree(tmp_path / "store")
+    with pytest.raises(StoreError):
+        reader.stamp()
+
+
+def test_a_held_memory_answers_only_while_it_is_as_new_as_the_store(memory: Memory) -> None:
+    reader, held = Reader(memory.store), load(memory)
+    asked = ask(memory, "greyhound", "hybrid")
+    assert reader.answer_held(None, asked) is None
+    found = reader.answer_held(held, asked)
+    assert found is not None
+    assert found.retrieval == reader.answer(held, asked)
+    assert found.factors == reader.factors(held, "hybrid")
+    assert set(found.timings_ms) == {"graph", "search"}
+    memory.forget("d", session_id="s1")
+    assert reader.answer_held(held, asked) is None
 
 
 def test_a_heavier_memory_weighs_more(memory: Memory) -> None:

@@ -5,7 +5,6 @@ One application for all tests here; what single routes do is tested without Ray 
 
 import json
 import os
-import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ import pytest
 
 from glong.ids import dialogue_key
 from glong.store import Store
-from serve.auth import key_hash
+from tests.serve import real_service
 from tests.serve.conftest import SESSION
 
 pytestmark = pytest.mark.slow
@@ -29,28 +28,12 @@ def store_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def url(serve_cluster: None, store_uri: str) -> str:
-    """Where the application answers; it stops with the cluster."""
-    from ray import serve
-    from ray.serve.config import HTTPOptions
-
-    from serve.app import build_app
-    from serve.settings import settings_from
-
-    keys = Path(store_uri).parent / "keys.toml"
-    keys.write_text(
-        "".join(
-            f'[[keys]]\ntenant = "{tenant}"\nsha256 = "{key_hash(key)}"\n'
-            for tenant, key in (("acme", "key-a"), ("other", "key-b"))
-        )
-    )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environ = {"GLONG_STORE": store_uri, "GLONG_MODELS": "fake", "GLONG_KEYS_FILE": str(keys)}
-    serve.start(http_options=HTTPOptions(host="127.0.0.1", port=port))
-    serve.run(build_app(settings_from({**environ, "GLONG_FLUSH_S": "5"})), name="glong")
-    return f"http://127.0.0.1:{port}"
+def url(serve_cluster: None, store_uri: str) -> Iterator[str]:
+    """Where the application answers."""
+    keys = real_service.keys_file(Path(store_uri).parent)
+    environ = {"GLONG_STORE": store_uri, "GLONG_MODELS": "fake", "GLONG_KEYS_FILE": keys}
+    with real_service.running({**environ, "GLONG_FLUSH_S": "5"}) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,8 @@ Needs Playwright (``pip install playwright``) and Chromium (Debian: ``apt-get in
 skipped without. ``GLONG_SCREENSHOTS=FOLDER`` keeps a picture of every state at both widths.
 """
 
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -16,19 +13,14 @@ import pytest
 
 from serve.auth import KeyEntry, Keys, key_hash
 from tests.serve import viewer_memories as memories
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+from tests.serve.browsing import CHROMIUM, KEY, SIZES, WIDE, Open, picture
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"),
 ]
 
-KEY = "key-a"
 HEADERS = {"Authorization": f"Bearer {KEY}"}
-WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 375, "height": 780}
-Page = Any
-Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
@@ -47,67 +39,6 @@ def post(address: str, dialogue: str, sessions: list[dict[str, Any]]) -> None:
         for session in sessions:
             answer = client.post(f"/v1/dialogues/{dialogue}/sessions", json=session)
             assert answer.status_code == 200, answer.text
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not there")
-    with playwright_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def open_page(browser: Any, url: str) -> Iterator[Open]:
-    """``open_page(hash, size=..., key=..., scheme=...)``; a script error fails the test."""
-    contexts: list[Any] = []
-    problems: list[str] = []
-
-    def opened(
-        where: str = "", *, size: dict[str, int] = WIDE, key: str = KEY, scheme: str = "light"
-    ) -> Page:
-        context = browser.new_context(
-            viewport=size, color_scheme=scheme, reduced_motion="reduce", has_touch=size is NARROW
-        )
-        contexts.append(context)
-        context.set_default_timeout(15_000)
-        page = context.new_page()
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda said: problems.append(said.text) if is_bug(said) else None)
-        page.on("request", lambda asked: check_address(asked.url, url, problems))
-        page.goto(f"{url}/{where}")
-        if key:
-            page.evaluate("key => sessionStorage.setItem('glong-key', key)", key)
-            page.reload()
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert not problems
-
-
-def is_bug(said: Any) -> bool:
-    return said.type in ("error", "warning") and "Failed to load resource" not in said.text
-
-
-def check_address(asked: str, url: str, problems: list[str]) -> None:
-    if not asked.startswith(url):
-        problems.append(f"asked elsewhere: {asked}")
-
-
-def picture(page: Page, name: str) -> None:
-    """Keep a screenshot, if that is wished; nothing may stick out sideways in any case."""
-    page.wait_for_timeout(150)  # labels settle after the last move
-    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    assert wide <= 0, f"{name} is {wide} px too wide"
-    if folder := os.environ.get("GLONG_SCREENSHOTS"):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=f"{folder}/{name}.png")
-
-
-SIZES = pytest.mark.parametrize(("size", "tag"), [(WIDE, "wide"), (NARROW, "narrow")])
 
 
 @SIZES

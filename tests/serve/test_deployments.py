@@ -1,0 +1,142 @@
+"""What the replicas do, without Ray: their own code in this process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glong.config import FAKE_MODELS
+from glong.ids import dialogue_key
+from glong.memory import Memory
+from glong.retrieval import query_text
+from serve.deployments import Memories
+from serve.errors import NOT_FOUND
+from serve.records import Answered, Ask, Question
+from serve.settings import ServeSettings
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+TURNS = [
+    {"speaker": "Mira", "text": "I bought a grey greyhound called Pixel last week."},
+    {"speaker": "Mira", "text": "My greyhound is called Pixel."},
+    {"speaker": "Mira", "text": "I have a greyhound called Pixel."},
+]
+
+
+class Replica(Memories):
+    """Stopped by the test, as Ray does it; not once more when Python lets go of it."""
+
+    stop = Memories.__del__
+
+    def __del__(self) -> None:
+        return None
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Memory:
+    memory = Memory.open(str(tmp_path / "store"), models=FAKE_MODELS)
+    memory.add_session("d", TURNS, session_id="s1", started_at=START)
+    return memory
+
+
+def in_replica(store: str, work: Callable[[Any], Awaitable[None]], flush_s: float = 60.0) -> None:
+    """Start a replica, use it, stop it."""
+
+    async def run() -> None:
+        replica: Any = Replica.__new__(Replica)
+        await Replica.__init__(replica, ServeSettings(store=store, models="fake", flush_s=flush_s))
+        try:
+            await work(replica)
+        finally:
+            await replica.stop()
+
+    asyncio.run(run())
+
+
+def ask(memory: Memory, query: str = "greyhound", profile: str = "hybrid") -> Ask:
+    question = Question(tenant="default", dialogue_id="d", query=query, profile=profile)
+    vector = memory.models.encoder.encode([query_text(query)])[0]
+    return Ask(question=question, vector=vector, now=NOW)
+
+
+def used(answered: Answered) -> set[str]:
+    return {edge.edge_id for hit in answered.retrieval.hits for edge in hit.edges}
+
+
+def accessed(memory: Memory) -> set[str]:
+    rows = memory.store.visible(
+        "accesses", dialogue_key=dialogue_key("default", "d"), columns=["edge_id"]
+    )
+    return set(rows["edge_id"].to_pylist())
+
+
+def test_a_memory_is_loaded_once_and_then_held(memory: Memory) -> None:
+    async def work(replica: Any) -> None:
+        first, second = [await replica.retrieve(ask(memory)) for _ in range(2)]
+        assert first.retrieval == second.retrieval
+        counts = replica._cache.counts
+        assert (counts.misses, counts.hits, counts.refreshes) == (1, 1, 0)
+
+    in_replica(memory.store.uri, work)
+
+
+def test_many_cold_questions_at_once_load_once(memory: Memory) -> None:
+    async def work(replica: Any) -> None:
+        answers = await asyncio.gather(*(replica.retrieve(ask(memory)) for _ in range(20)))
+        assert len({str(answer.retrieval) for answer in answers}) == 1
+        assert len(replica._cache) == 1
+
+    in_replica(memory.store.uri, work)
+
+
+def test_a_commit_by_anyone_is_seen_by_the_next_question(memory: Memory) -> None:
+    async def work(replica: Any) -> None:
+        await replica.retrieve(ask(memory))
+        for number in range(5):
+            said = [{"speaker": "Tom", "text": f"I have the theremin number {number}."}]
+            memory.add_session("d", said, session_id=f"t{number}", started_at=START)
+            answered = await replica.retrieve(ask(memory, f"theremin number {number}"))
+            assert answered.retrieval.store_version == memory.store.version
+            assert f"number {number}" in answered.retrieval.hits[0].turn.text
+        memory.forget("d")
+        assert await replica.retrieve(ask(memory)) == NOT_FOUND
+
+    in_replica(memory.store.uri, work)
+
+
+def test_accesses_are_in_the_store_when_the_replica_has_stopped(memory: Memory) -> None:
+    seen: set[str] = set()
+
+    async def work(replica: Any) -> None:
+        seen.update(used(await replica.retrieve(ask(memory))))
+        assert accessed(memory) == set()
+
+    in_replica(memory.store.uri, work)
+    assert seen
+    assert accessed(memory) == seen
+
+
+def test_the_paper_sees_its_own_access_at_the_next_question(memory: Memory) -> None:
+    async def work(replica: Any) -> None:
+        first = await replica.retrieve(ask(memory, profile="paper"))
+        later = replace(ask(memory, profile="paper"), now=NOW)
+        second = await replica.retrieve(later)
+        recency = [[hit.parts["recency"] for hit in a.retrieval.hits] for a in (first, second)]
+        assert max(recency[0]) < 1 == min(recency[1])
+
+    in_replica(memory.store.uri, work)
+
+
+def test_a_replica_starts_before_there_is_a_store(tmp_path: Path) -> None:
+    async def work(replica: Any) -> None:
+        assert await replica.ready() == NOT_FOUND
+        memory = Memory.open(str(tmp_path / "store"), models=FAKE_MODELS)
+        memory.add_session("d", TURNS, session_id="s1", started_at=START)
+        assert await replica.ready() is True
+        assert (await replica.retrieve(ask(memory))).retrieval.hits
+
+    in_replica(str(tmp_path / "store"), work)
