@@ -25,8 +25,9 @@ Writes OUT/model (safetensors in float16, tokeniser, SHA256SUMS, MODEL_CARD.md),
 OUT/losses.json, OUT/losses.png; OUT/work holds checkpoints and what can be made anew.
 
 examples:
-  python jobs/train_scorer.py --data data --out scorer --minutes 60
-  python jobs/train_scorer.py --data data --out research --sources research --base t5-small
+  python jobs/train_scorer.py --data data --out scorer
+  python jobs/train_scorer.py --data data --out research --sources research --base t5-small \\
+      --tasks facts,summary,dialogue --target-tokens 64 --learning-rate 0.001
   python jobs/train_scorer.py --data data --out scorer --evaluate-only scorer/model
 """
 
@@ -70,16 +71,20 @@ def _data_options(group: "argparse._ArgumentGroup") -> None:
         " non-commercial use (default: default)",
     )  # fmt: skip
     group.add_argument(
-        "--extractor", default="small", metavar="SPEC",
-        help="makes the facts: a preset's name, or BACKEND[:MODEL] (default: small)",
+        "--extractor", default="rules", metavar="SPEC",
+        help="makes the facts to train on: a preset's name, or BACKEND[:MODEL] (default: rules)",
+    )  # fmt: skip
+    group.add_argument(
+        "--judged-extractor", default="small", metavar="SPEC",
+        help="makes the facts to judge on (default: small)",
     )  # fmt: skip
     group.add_argument(
         "--encoder", default="small", metavar="SPEC",
         help="makes the vectors of the baseline centrality (default: small)",
     )  # fmt: skip
     group.add_argument(
-        "--tasks", default=",".join(TASKS), metavar="LIST",
-        help="kinds of pairs, with commas (default: %(default)s)",
+        "--tasks", default=",".join(TASKS[:2]), metavar="LIST",
+        help=f"kinds of pairs, with commas, of {', '.join(TASKS)} (default: %(default)s)",
     )  # fmt: skip
     group.add_argument(
         "--limit", type=int, default=0, metavar="N",
@@ -98,9 +103,9 @@ def _model_options(group: "argparse._ArgumentGroup") -> None:
     )  # fmt: skip
     for option, default, what in (
         ("--vocabulary", 8000, "pieces of the vocabulary"),
-        ("--d-model", 256, "width"),
-        ("--layers", 4, "layers of the encoder"),
-        ("--decoder-layers", 2, "layers of the decoder"),
+        ("--d-model", 128, "width"),
+        ("--layers", 2, "layers of the encoder"),
+        ("--decoder-layers", 1, "layers of the decoder"),
         ("--heads", 4, "attention heads"),
     ):
         group.add_argument(
@@ -114,13 +119,13 @@ def _model_options(group: "argparse._ArgumentGroup") -> None:
 
 def _work_options(group: "argparse._ArgumentGroup") -> None:
     for option, default, what in (
-        ("--steps", 3000, "optimiser steps"),
-        ("--batch-tokens", 4096, "most padded tokens of a step, source and target"),
-        ("--warmup-steps", 100, "steps until the learning rate is reached"),
-        ("--checkpoint-every", 200, "steps between checkpoints"),
+        ("--steps", 300, "optimiser steps"),
+        ("--batch-tokens", 2048, "most padded tokens of a step, source and target"),
+        ("--warmup-steps", 30, "steps until the learning rate is reached"),
+        ("--checkpoint-every", 50, "steps between checkpoints"),
         ("--guided-tokens", 8, "first summary tokens whose attention is guided, and M of w"),
-        ("--target-tokens", 32, "most tokens of a target; longer ones are cut"),
-        ("--eval-every", 500, "steps between looks at the held-out part"),
+        ("--target-tokens", 8, "most tokens of a target; longer ones are cut"),
+        ("--eval-every", 150, "steps between looks at the held-out part"),
         ("--seed", 0, "of weights, order, names and dropout"),
         ("--threads", 0, "of torch; 0: as many as torch takes"),
         ("--workers", 1, "processes that share a step, by Ray Train above 1"),
@@ -129,8 +134,9 @@ def _work_options(group: "argparse._ArgumentGroup") -> None:
             option, type=int, default=default, metavar="N", help=f"{what} (default: {default})"
         )
     for name, value, text in (
-        ("--learning-rate", 1e-3, "highest learning rate"),
-        ("--guidance", 1.0, "factor of the attention loss; 0 leaves it out"),
+        ("--learning-rate", 2e-2, "highest learning rate, relative to a matrix's own size"),
+        ("--guidance", 4.0, "factor of the attention loss; 0 leaves it out"),
+        ("--other-prefixes", 0.5, "share of examples that read another one's summary so far"),
         ("--minutes", 0.0, "stop cleanly after that many minutes of training; 0: never"),
     ):
         group.add_argument(
@@ -151,7 +157,7 @@ def _check(args: argparse.Namespace) -> None:
         "limit": 0, "vocabulary": 64, "d_model": 8, "layers": 1, "decoder_layers": 1, "heads": 1,
         "steps": 1, "batch_tokens": 64, "warmup_steps": 0, "checkpoint_every": 1, "eval_every": 1,
         "seed": 0, "threads": 0, "guided_tokens": 1, "target_tokens": 1,
-        "workers": 1, "guidance": 0, "minutes": 0, "learning_rate": 1e-8,
+        "workers": 1, "guidance": 0, "minutes": 0, "other_prefixes": 0, "learning_rate": 1e-8,
     }  # fmt: skip
     check_at_least(args, lowest)
     if args.d_model % args.heads:

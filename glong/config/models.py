@@ -125,11 +125,11 @@ class ScorerSpec:
 
     Attributes:
         backend: ``t5`` or ``fake``.
-        model: hub name or folder of a T5 or FLAN-T5 checkpoint, or ``seeded`` (random weights from
-            a seed).
+        model: hub name or folder of a T5 or FLAN-T5 checkpoint, or ``package:glong-scorer``.
         max_source_tokens: window of triplet text that the encoder reads at once.
         overlap_tokens: shared by two neighbouring windows of a long session.
-        max_summary_tokens: M of equation (2) at most.
+        max_summary_tokens: M of equation (2) at most; a model whose configuration names fewer
+            keeps to its own.
         batch_size: sessions per call of the stage.
     """
 
@@ -282,10 +282,10 @@ _MINILM = EncoderSpec(backend="sentence", model="package:minilm")
 SMALL_MODELS = ModelsConfig(
     name="small",
     extractor=ExtractorSpec(backend="tagger", model="package:glong-tagger", batch_size=32),
-    scorer=ScorerSpec(backend="t5", model="seeded"),
+    scorer=ScorerSpec(backend="t5", model="package:glong-scorer"),
     encoder=_MINILM,
 )
-"""The default on a machine without a GPU: every weight comes from a package."""
+"""The default without a GPU: every weight comes from a package or from our own files."""
 
 DECODER_MODELS = replace(
     SMALL_MODELS,

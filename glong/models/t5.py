@@ -5,7 +5,7 @@ the pure functions of :mod:`glong.weighting`; weights come from :mod:`glong.mode
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from glong.errors import ConfigError, ModelError
 from glong.ids import text_hash
 from glong.models.extras import extra
 from glong.models.sentence import tokenizer_hash, weights_hash
-from glong.models.t5_weights import SEEDED, seeded_t5, t5_checkpoint
+from glong.models.t5_weights import t5_checkpoint
 from glong.weighting import (
     SEPARATOR,
     SOURCE_PREFIX,
@@ -113,6 +113,7 @@ class T5Scorer:
                 f"scorer.model is {spec.model!r}, whose tokeniser gives no token offsets; "
                 "allowed: a checkpoint with a fast tokeniser (tokenizer.json or spiece.model)."
             )
+        spec = _within(spec, model.config)
         self._spec = spec
         self._model = model.eval()
         self._tokenizer = tokenizer
@@ -131,7 +132,7 @@ class T5Scorer:
 
     @classmethod
     def load(cls, spec: ScorerSpec) -> "T5Scorer":
-        """Load ``spec.model``: a hub name, a folder, or ``seeded`` (random weights from a seed).
+        """Load ``spec.model``: a hub name, a folder, or ``package:glong-scorer``.
 
         Raises:
             ConfigError: an extra or package is missing, or there is no such T5 checkpoint.
@@ -140,7 +141,7 @@ class T5Scorer:
         with extra("models"):
             import torch
 
-            model, tokenizer = seeded_t5() if spec.model == SEEDED else t5_checkpoint(spec.model)
+            model, tokenizer = t5_checkpoint(spec.model)
         return cls(spec, model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer)
 
     @property
@@ -281,6 +282,12 @@ def _padded(
         ids[row, : len(source)] = torch.tensor(source)
         mask[row, : len(source)] = 1
     return ids.to(device), mask.to(device)
+
+
+def _within(spec: ScorerSpec, config: Any) -> ScorerSpec:
+    """The spec with the shorter summary of a model that was made to write fewer tokens."""
+    most = getattr(config, "max_summary_tokens", spec.max_summary_tokens)
+    return replace(spec, max_summary_tokens=min(spec.max_summary_tokens, most))
 
 
 def _greedy(spec: ScorerSpec, config: Any) -> Any:

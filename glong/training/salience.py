@@ -8,6 +8,7 @@ score, ties counted half. 0.5 is chance.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ _STOP_WORDS = frozenset(
 _ENDINGS = ("ing", "ed", "ies", "es", "s", "ly")
 
 
+@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """A light suffix stemmer: ``walks``, ``walked`` and ``walking`` -> ``walk``.
 

@@ -5,7 +5,7 @@ separator, end token; the parts are tokenised one by one, as there.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,15 @@ from glong.training.summaries import Pair
 from glong.weighting import SEPARATOR, SOURCE_PREFIX
 from jobs import training
 
-__all__ = ["Batch", "Example", "Limits", "collate", "encode_pairs", "plan_epoch"]
+__all__ = [
+    "Batch",
+    "Example",
+    "Limits",
+    "collate",
+    "encode_pairs",
+    "plan_epoch",
+    "with_other_prefixes",
+]
 
 IGNORED = -100
 """Label that the loss leaves out."""
@@ -60,6 +68,7 @@ class Batch:
         mask: (B, N) 1 where a token is.
         owners: (B, N) the fact of each source token; F where none.
         favoured: (B, F) share of the wanted attention mass: equal parts over favoured facts.
+        prefix: (B, T) what the decoder reads: the start token, then the labels but the last.
         labels: (B, T) token ids, -100 where padded.
     """
 
@@ -67,6 +76,7 @@ class Batch:
     mask: NDArray[np.int64]
     owners: NDArray[np.int64]
     favoured: NDArray[np.float32]
+    prefix: NDArray[np.int64]
     labels: NDArray[np.int64]
 
 
@@ -129,14 +139,29 @@ def plan_epoch(
 
 
 def collate(examples: Sequence[Example], pad_id: int) -> Batch:
-    """Pad a batch."""
+    """Pad a batch; T5's decoder starts with the padding token."""
     n_facts = max(len(e.favoured) for e in examples)
     source = _padded([e.source for e in examples], pad_id)
     mask = _padded([(1,) * len(e.source) for e in examples], 0)
     owners = _padded([tuple(n_facts if o < 0 else o for o in e.owners) for e in examples], n_facts)
     favoured = _padded([tuple(map(int, e.favoured)) for e in examples], 0, n_facts)
     shares = (favoured / favoured.sum(axis=1, keepdims=True)).astype(np.float32)
-    return Batch(source, mask, owners, shares, _padded([e.target for e in examples], IGNORED))
+    prefix = _padded([(pad_id, *e.target[:-1]) for e in examples], pad_id)
+    labels = _padded([e.target for e in examples], IGNORED)
+    return Batch(source, mask, owners, shares, prefix, labels)
+
+
+def with_other_prefixes(batch: Batch, share: float, rng: np.random.Generator) -> Batch:
+    """The batch with some decoders reading the prefix of the next example in place of their own.
+
+    Args:
+        batch: of B examples; one alone has no other and stays as it is.
+        share: of the examples, on average.
+        rng: draws them.
+    """
+    chosen = rng.random(len(batch.prefix)) < share
+    others = np.roll(batch.prefix, -1, axis=0)
+    return replace(batch, prefix=np.where(chosen[:, None], others, batch.prefix))
 
 
 def _padded(rows: Sequence[Sequence[int]], value: int, width: int = 0) -> NDArray[np.int64]:

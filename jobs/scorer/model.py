@@ -6,6 +6,7 @@ torch, transformers and sentencepiece are imported where they are used.
 import io
 import json
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,10 @@ __all__ = [
 
 _SPECIAL = ("<pad>", "</s>", "<unk>")
 """T5's ids 0, 1 and 2."""
+
+_QUERY_START = 0.3
+"""Of T5's own spread, for the queries whose attention is the weight: it begins nearly even, so that
+nothing has to be unlearned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,10 @@ def new_model(size: Size, vocabulary: int, seed: int) -> Any:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return T5ForConditionalGeneration(config)
+        model: Any = T5ForConditionalGeneration(config)
+    with torch.no_grad():
+        model.decoder.block[-1].layer[1].EncDecAttention.q.weight.mul_(_QUERY_START)
+    return model
 
 
 def take_embeddings(model: Any, tokenizer: Any) -> None:
@@ -189,7 +197,9 @@ def n_parameters(model: Any) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def export(model: Any, tokenizer: Any, folder: Path, note: dict[str, Any]) -> None:
+def export(
+    model: Any, tokenizer: Any, folder: Path, note: dict[str, Any], max_summary_tokens: int
+) -> None:
     """Write float16 safetensors, configuration and tokeniser; the manifest last.
 
     float16 halves the file; it is read back as float32, in which alone it is run.
@@ -199,13 +209,16 @@ def export(model: Any, tokenizer: Any, folder: Path, note: dict[str, Any]) -> No
         tokenizer: its tokeniser.
         folder: made if missing.
         note: how it was made; becomes ``training.json``.
+        max_summary_tokens: M that the scorer keeps to, a part of the configuration.
     """
     import torch
     from transformers import T5ForConditionalGeneration
 
     folder.mkdir(parents=True, exist_ok=True)
     untyped: Any = T5ForConditionalGeneration
-    copy = untyped(model.config)
+    config = deepcopy(model.config)
+    config.max_summary_tokens = max_summary_tokens
+    copy = untyped(config)
     copy.load_state_dict(model.state_dict())
     copy.to(torch.float16).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from glong.config import ModelsConfig, ScorerSpec, load_models_config
+from glong.config import EncoderSpec, ExtractorSpec, ScorerSpec, load_models_config
 from glong.errors import SourceError
 from glong.models.extras import extra
 from glong.models.load import load_encoder, load_extractor
-from glong.protocols import Scorer
+from glong.protocols import Extractor, Scorer
 from glong.training.summaries import Case, make_pairs
-from glong.training.summary_sources import EVALUATION_SETS, Annotated, evaluation_set, training_set
+from glong.training.summary_sources import EVALUATION_SETS, evaluation_set, training_set
 from jobs.progress import say
 from jobs.scorer import report
 from jobs.scorer.batches import Example, Limits, encode_pairs
@@ -73,12 +73,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         import torch
     if args.threads:
         torch.set_num_threads(args.threads)
-    parts = {"extractor": args.extractor, "encoder": args.encoder}
-    models = load_models_config("small", parts)
+    models = load_models_config("small", {"encoder": args.encoder})
     args.out.mkdir(parents=True, exist_ok=True)
     if args.evaluate_only:
-        return _judge(args, models, args.evaluate_only, read_note(args.evaluate_only))
-    task = _prepare(args, models)
+        return _judge(args, models.encoder, args.evaluate_only, read_note(args.evaluate_only))
+    task = _prepare(args)
     began_s = time.monotonic()
     if args.workers > 1:
         from jobs.scorer.distributed import train_on_workers
@@ -88,24 +87,24 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         loop.resume(task.work / CHECKPOINT)
     else:
         loop, tokenizer = train_here(task)
-    note = _note(task, loop, models, time.monotonic() - began_s)
-    export(loop.model, tokenizer, args.out / "model", note)
+    note = _note(task, loop, time.monotonic() - began_s)
+    export(loop.model, tokenizer, args.out / "model", note, task.settings.guided_tokens)
     report.write_json(loop.losses, args.out / "losses.json")
     report.plot_losses(loop.losses, loop.evaluations, args.out / "losses.png")
-    return _judge(args, models, args.out / "model", note)
+    return _judge(args, models.encoder, args.out / "model", note)
 
 
 CHECKPOINT = "checkpoint.pt"
 
 
-def _prepare(args: argparse.Namespace, models: ModelsConfig) -> Task:
+def _prepare(args: argparse.Namespace) -> Task:
     """Facts of the training sessions and of the held-out ones."""
-    extractor = load_extractor(models.extractor)
-    work = args.out / "work"
     found = spread(training_set(args.data, args.sources), args.limit)
-    cases = cases_of(f"train-{args.sources}", found, extractor, work)
-    held_out = spread(evaluation_set(args.data, EVALUATION_SETS[0]), args.limit)
-    looks = cases_of(EVALUATION_SETS[0], held_out, extractor, work)
+    extractor = load_extractor(_extractor(args.extractor))
+    cases = cases_of(f"train-{args.sources}", found, extractor, args.out / "work")
+    looks = _judged_cases(
+        args, EVALUATION_SETS[0], load_extractor(_extractor(args.judged_extractor))
+    )
     settings = Settings(
         steps=args.steps,
         batch_tokens=args.batch_tokens,
@@ -115,9 +114,21 @@ def _prepare(args: argparse.Namespace, models: ModelsConfig) -> Task:
         guidance=args.guidance,
         guided_tokens=args.guided_tokens,
         target_tokens=args.target_tokens,
+        other_prefixes=args.other_prefixes,
         n_workers=args.workers,
     )
     return Task(args, cases, looks[:: max(1, len(looks) // LOOK_SESSIONS)], settings)
+
+
+def _extractor(spec: str) -> ExtractorSpec:
+    """From a preset's name or BACKEND[:MODEL]."""
+    return load_models_config("small", {"extractor": spec}).extractor
+
+
+def _judged_cases(args: argparse.Namespace, name: str, extractor: Extractor) -> list[Case]:
+    """An evaluation set with the facts that a build would find."""
+    sessions = spread(evaluation_set(args.data, name), args.limit)
+    return cases_of(name, sessions, extractor, args.out / "work")
 
 
 def build(
@@ -215,7 +226,7 @@ def live_scorer(model: Any, tokenizer: Any, settings: Settings) -> Scorer:
         return T5Scorer(spec, model, tokenizer)
 
 
-def _note(task: Task, loop: Loop, models: ModelsConfig, train_s: float) -> dict[str, Any]:
+def _note(task: Task, loop: Loop, train_s: float) -> dict[str, Any]:
     """How a model was made, for ``training.json`` and the card."""
     args = task.args
     shape = {k: getattr(loop.model.config, k) for k in ("d_model", "num_layers", "num_heads")}
@@ -229,7 +240,8 @@ def _note(task: Task, loop: Loop, models: ModelsConfig, train_s: float) -> dict[
         "embeddings": args.embeddings,
         "sources": args.sources,
         "tasks": list(args.tasks),
-        "extractor": f"{models.extractor.backend}:{models.extractor.model}".rstrip(":"),
+        "extractor": args.extractor,
+        "judged_extractor": args.judged_extractor,
         "steps_done": loop.step,
         "minutes_of_last_run": round(train_s / 60, 1),
         "n_sessions": dict(Counter(case.dataset for case in task.cases)),
@@ -238,20 +250,19 @@ def _note(task: Task, loop: Loop, models: ModelsConfig, train_s: float) -> dict[
 
 
 def _judge(
-    args: argparse.Namespace, models: ModelsConfig, folder: Path, note: dict[str, Any]
+    args: argparse.Namespace, encoder_spec: EncoderSpec, folder: Path, note: dict[str, Any]
 ) -> dict[str, Any]:
     """AUC on every evaluation set -> ``salience.json`` and, for a model of ours, the card."""
     from glong.models.t5 import T5Scorer
 
-    extractor, encoder = load_extractor(models.extractor), load_encoder(models.encoder)
-    spec = ScorerSpec(
-        backend="t5", model=str(folder), max_summary_tokens=note.get("guided_tokens", 64)
+    extractor, encoder = (
+        load_extractor(_extractor(args.judged_extractor)),
+        load_encoder(encoder_spec),
     )
-    scorer = T5Scorer.load(spec)
+    scorer = T5Scorer.load(ScorerSpec(backend="t5", model=str(folder)))
     sets = {}
     for name in EVALUATION_SETS:
-        sessions: list[Annotated] = spread(evaluation_set(args.data, name), args.limit)
-        cases = cases_of(name, sessions, extractor, args.out / "work")
+        cases = _judged_cases(args, name, extractor)
         sets[name] = report.evaluate(cases, scorer, encoder, args.seed)
         say(f"{name}: AUC of w {sets[name][report.WEIGHT]['value']:.3f}")
     summary = {
@@ -279,6 +290,7 @@ def _command(args: argparse.Namespace, note: dict[str, Any]) -> str:
     options = {
         "sources": note["sources"],
         "extractor": note["extractor"],
+        "judged-extractor": note["judged_extractor"],
         "tasks": ",".join(note["tasks"]),
         "steps": note["steps"],
         "batch-tokens": note["batch_tokens"],
@@ -287,6 +299,7 @@ def _command(args: argparse.Namespace, note: dict[str, Any]) -> str:
         "guidance": note["guidance"],
         "guided-tokens": note["guided_tokens"],
         "target-tokens": note["target_tokens"],
+        "other-prefixes": note["other_prefixes"],
         "seed": note["seed"],
     }
     if note["base"].startswith("none"):

@@ -166,7 +166,7 @@ def test_the_command_line_and_the_job_on_ray_give_equal_exports(
 
 @pytest.fixture(scope="module")
 def real() -> Models:
-    """MiniLM and the T5 code with seeded weights; the extractor is fake, so that facts are many."""
+    """MiniLM and our T5; the extractor is fake, so that facts are many."""
     pytest.importorskip("sentence_transformers")
     from glong.models.load import load_encoder, load_scorer
 

@@ -33,7 +33,7 @@ OBJECTS = (
     "tea",
 )
 SPEC = ScorerSpec(
-    backend="t5", model="seeded", max_source_tokens=128, overlap_tokens=32, max_summary_tokens=16
+    backend="t5", model="package:glong-scorer", max_source_tokens=128, overlap_tokens=32
 )
 
 

@@ -17,7 +17,14 @@ from glong.models.shipped import verify
 from glong.training.summaries import Pair
 from glong.training.summary_sources import FILES, is_held_out
 from glong.weighting import pool
-from jobs.scorer.batches import Limits, collate, encode_pairs, plan_epoch
+from jobs.scorer.batches import (
+    IGNORED,
+    Limits,
+    collate,
+    encode_pairs,
+    plan_epoch,
+    with_other_prefixes,
+)
 from jobs.train_scorer import main
 
 torch = pytest.importorskip("torch")
@@ -26,8 +33,8 @@ pytest.importorskip("sentencepiece")
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = """
-    --extractor fake --encoder fake --vocabulary 64 --d-model 16 --layers 1 --decoder-layers 1
-    --heads 2 --batch-tokens 300 --warmup-steps 2 --threads 1 --eval-every 4
+    --extractor fake --judged-extractor fake --encoder fake --vocabulary 64 --d-model 16 --layers 1
+    --decoder-layers 1 --heads 2 --batch-tokens 300 --warmup-steps 2 --threads 1 --eval-every 4
     --checkpoint-every 3 --embeddings random
 """.split()  # noqa: SIM905
 WORDS = """
@@ -117,13 +124,15 @@ def test_a_run_leaves_a_model_that_loads_a_card_and_figures(data: Path, tmp_path
     from glong.models.t5 import T5Scorer
 
     summary = tmp_path / "summary.json"
-    losses = train(data, tmp_path / "out", "--steps", "8", "--summary", str(summary))
+    options = ("--steps", "8", "--guided-tokens", "5", "--summary", str(summary))
+    losses = train(data, tmp_path / "out", *options)
     assert len(losses) == 8
     model = tmp_path / "out" / "model"
     verify(model)
     scorer = T5Scorer.load(ScorerSpec(backend="t5", model=str(model)))
-    (scores,) = scorer.weigh([["Ada likes figs", "Ben has a dog"]])
-    assert (scores > 0).all()
+    (reading,) = scorer.read([["Ada likes figs", "Ben has a dog"]])
+    assert (reading.scores > 0).all()
+    assert len(reading.summaries[0]) <= 5, "M is the model's, not the 64 of the specification"
     figures = json.loads((tmp_path / "out" / "salience.json").read_text())
     assert set(figures["sets"]) == {"msc_valid_heldout", "msc_test", "samsum_validation"}
     assert {"weight", "lead", "centrality"} <= set(figures["sets"]["msc_test"])
@@ -162,7 +171,7 @@ def test_a_checkpoint_of_other_settings_is_refused(
     train(data, tmp_path / "out", "--steps", "3")
     argv = ["--data", str(data), "--out", str(tmp_path / "out"), *TINY, "--steps", "3"]
     assert main([*argv, "--guidance", "2"]) == 2
-    assert "guidance = 1.0, and this one has 2.0" in capsys.readouterr().err
+    assert "guidance = 4.0, and this one has 2.0" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -231,15 +240,34 @@ def test_shares_of_attention_are_those_of_the_scorer() -> None:
     batch = collate(encode_pairs(PAIRS, LetterTokenizer(), Limits()), 0)
     n_facts = batch.favoured.shape[1]
     attention = torch.rand(2, 3, 5, batch.source.shape[1], generator=torch.manual_seed(1))
-    written = torch.ones(2, 5, dtype=torch.bool)
-    written[0, 3:] = False
-    shares = fact_shares(attention, written, torch.from_numpy(batch.owners), n_facts).numpy()
+    shares = fact_shares(attention, torch.from_numpy(batch.owners), n_facts).numpy()
     n = len("summarize:")
     spans = [[(n, n + 2), (n + 3, n + 4)], [(n, n + 6), (n + 7, n + 8), (n + 9, n + 12)]]
     for row, of_row in enumerate(spans):
-        scores = pool(attention[row].numpy(), of_row, written[row].numpy())
-        assert shares[row, : len(of_row)] == pytest.approx(scores / scores.sum(), rel=1e-4)
+        for place in range(5):
+            one = np.arange(5) == place
+            scores = pool(attention[row].numpy(), of_row, one)
+            found = shares[row, place, : len(of_row)]
+            assert found == pytest.approx(scores / scores.sum(), rel=1e-4)
     assert np.allclose(batch.favoured, [[1, 0, 0], [0, 1, 0]])
+
+
+def test_the_decoder_reads_the_start_and_the_target_but_its_last_token() -> None:
+    batch = collate(encode_pairs(PAIRS, LetterTokenizer(), Limits()), 0)
+    assert batch.labels.tolist() == [[*map(ord, "ab."), 1], [*map(ord, "c."), 1, IGNORED]]
+    assert batch.prefix.tolist() == [[0, *map(ord, "ab.")], [0, *map(ord, "c."), 0]]
+
+
+def test_some_decoders_read_the_words_of_the_next_example_as_the_seed_says() -> None:
+    batch = collate(encode_pairs(PAIRS * 50, LetterTokenizer(), Limits()), 0)
+    mixed = with_other_prefixes(batch, 0.5, np.random.default_rng(3))
+    changed = (mixed.prefix != batch.prefix).any(axis=1)
+    assert 30 < changed.sum() < 70
+    assert (mixed.prefix[changed] == np.roll(batch.prefix, -1, axis=0)[changed]).all()
+    assert mixed.labels is batch.labels
+    again = with_other_prefixes(batch, 0.5, np.random.default_rng(3))
+    assert (again.prefix == mixed.prefix).all()
+    assert (with_other_prefixes(batch, 0, np.random.default_rng(3)).prefix == batch.prefix).all()
 
 
 @pytest.mark.slow

@@ -1,12 +1,11 @@
 import dataclasses
 import json
-import logging
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from glong.config import ScorerSpec
+from glong.config import SMALL_MODELS, ScorerSpec
 from glong.errors import ConfigError, ModelError
 from glong.models.t5 import T5Scorer
 from glong.protocols import Scorer
@@ -227,6 +226,17 @@ def test_checkpoint_without_all_weights_is_refused(folder, tmp_path):
         T5Scorer.load(dataclasses.replace(SMALL, model=str(tmp_path)))
 
 
+def test_a_model_made_for_short_summaries_keeps_to_its_own_length(folder):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = T5Scorer.load(dataclasses.replace(SMALL, model=str(folder)))._model
+    model.config.max_summary_tokens = 3
+    of_model = T5Scorer(SMALL, model, tokenizer)
+    assert max(len(s) for s in of_model.read([SESSION])[0].summaries) <= 3
+    shorter = T5Scorer(dataclasses.replace(SMALL, max_summary_tokens=2), model, tokenizer)
+    assert max(len(s) for s in shorter.read([SESSION])[0].summaries) <= 2
+    assert of_model.fingerprint != shorter.fingerprint
+
+
 def test_window_without_room_is_refused(folder):
     spec = ScorerSpec(backend="t5", model=str(folder), max_source_tokens=16, overlap_tokens=0)
     T5Scorer.load(spec)
@@ -237,35 +247,45 @@ def test_window_without_room_is_refused(folder):
         T5Scorer(spec, T5Scorer.load(spec)._model, wide)
 
 
-def test_seeded_model_says_that_it_knows_nothing(caplog):
-    spec = ScorerSpec(backend="t5", model="seeded")
-    with caplog.at_level(logging.WARNING, logger="glong"):
-        T5Scorer.load(spec)
-    assert [r.message for r in caplog.records if "random" in r.message]
+SHIPPED = SMALL_MODELS.scorer
 
 
-def test_seeded_model_is_one_model(tmp_path):
-    spec = ScorerSpec(backend="t5", model="seeded")
-    state = torch.random.get_rng_state()
-    first, second = T5Scorer.load(spec), T5Scorer.load(spec)
-    assert torch.equal(state, torch.random.get_rng_state())
+def test_the_shipped_model_writes_few_tokens_and_is_one_model():
+    first, second = T5Scorer.load(SHIPPED), T5Scorer.load(SHIPPED)
     assert first.fingerprint == second.fingerprint
-    np.testing.assert_array_equal(first.weigh([SESSION])[0], second.weigh([SESSION])[0])
-    first._model.save_pretrained(tmp_path)
-    first._tokenizer.save_pretrained(tmp_path)
-    saved = T5Scorer.load(dataclasses.replace(spec, model=str(tmp_path)))
-    assert saved.fingerprint == first.fingerprint
-    np.testing.assert_allclose(saved.weigh([SESSION])[0], first.weigh([SESSION])[0], rtol=1e-5)
+    reading = first.read([SESSION])[0]
+    assert len(reading.summaries[0]) <= first._model.config.max_summary_tokens
+    np.testing.assert_array_equal(reading.scores, second.weigh([SESSION])[0])
 
 
-def test_seeded_attention_differs_between_triplets_of_equal_length():
-    scorer = T5Scorer.load(ScorerSpec(backend="t5", model="seeded"))
-    texts = [
-        "Mira likes red wine",
-        "Jon owns two dogs",
-        "Ada hates cold rain",
-        "Tom reads old maps",
-    ]
-    reading = scorer.read([texts])[0]
-    assert normalise(reading.scores).min() < 0.9
-    assert len(set(reading.summaries[0])) > 3, "a summary of one token over and over is degenerate"
+def test_the_shipped_model_weighs_what_people_keep_above_small_talk():
+    scorer = T5Scorer.load(SHIPPED)
+    (weights,) = map(normalise, scorer.weigh([[*KEPT, *SMALL_TALK]]))
+    kept, talk = weights[: len(KEPT), None], weights[None, len(KEPT) :]
+    assert (kept > talk).mean() >= 0.9
+
+
+KEPT = [
+    "Mira work as a nurse",
+    "Jon have two dogs",
+    "Mira live in Oslo",
+    "Jon like to paint",
+    "Mira be vegetarian",
+    "Jon play the guitar",
+    "Mira have a sister",
+    "Jon love hiking",
+    "Mira like pizza",
+    "Jon have three kids",
+]
+SMALL_TALK = [
+    "It be such a great idea for the weekend",
+    "Jon not wait to hear more about it",
+    "That be so much better than I thought",
+    "Mira hope to see it again next time",
+    "Thing be hard at first",
+    "Jon guess that makes sense",
+    "Mira get what you mean",
+    "Jon think about that for a while",
+    "It take a lot of time to get used to",
+    "Mira bet that was fun",
+]
