@@ -21,7 +21,10 @@ from glong.errors import ModelError
 from glong.protocols import Encoder, Extractor, Scorer
 from glong.store.leaving_out import BY_HAND
 from glong.tables import (
+    BUILT,
     EXTRACTED,
+    FAILED,
+    PENDING,
     WEIGHED,
     built_schema,
     failure_struct,
@@ -51,10 +54,6 @@ __all__ = [
     "stated_rows",
     "weigh_rows",
 ]
-
-BUILT, FAILED, PENDING = "built", "failed", "pending"
-"""Status of a session. ``failed``: every window failed for good; its turns are stored all the same.
-``pending``: a cause that may pass; only the failure is stored, and a later run tries again."""
 
 ITEM_KINDS = frozenset({"copied_example", "malformed_triplet", "unknown_turn"})
 """Failures of one item of an answer that was read; all others are of a whole window."""

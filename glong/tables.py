@@ -22,13 +22,16 @@ from glong.types import Failure, Session, Triplet, Turn
 
 __all__ = [
     "ACCESSES",
+    "BUILT",
     "DATA_TABLES",
     "EXTRACTED",
+    "FAILED",
     "FAILURES",
     "FORGOTTEN",
     "FORMAT_VERSION",
     "IDENTITY",
     "MANIFEST",
+    "PENDING",
     "SESSION",
     "TIME",
     "VARYING_COLUMNS",
@@ -50,6 +53,10 @@ __all__ = [
     "vector_type",
     "with_columns",
 ]
+
+BUILT, FAILED, PENDING = "built", "failed", "pending"
+"""Status of a session. ``failed``: every window failed for good; its turns are stored all the same.
+``pending``: a cause that may pass; only the failure is stored, and a later run tries again."""
 
 FORMAT_VERSION = 1
 TIME = pa.timestamp("us", tz="UTC")
@@ -284,7 +291,7 @@ def split_pending(built: pa.Table, batch_id: str) -> tuple[pa.Table, pa.Table]:
     A pending session met a cause that may pass: of it only its failures are stored, until a later
     run builds it.
     """
-    pending = pc.equal(built.column("status"), "pending")
+    pending = pc.equal(built.column("status"), PENDING)
     if not pc.any(pending).as_py():
         return built, FAILURES.empty_table()
     failures = _flatten(built.filter(pending), "failures", batch_id, FAILURES)

@@ -19,7 +19,7 @@ from glong.store.assembly import vectors
 from glong.store.forgotten import Forgotten, read_forgotten
 from glong.store.layout import Layout, read_meta
 from glong.store.reading import Named, Scope, read_manifest, read_visible
-from glong.tables import IDENTITY, stored_schemas
+from glong.tables import BUILT, FAILED, IDENTITY, stored_schemas
 
 __all__ = ["Violation", "verify"]
 
@@ -115,7 +115,7 @@ def _check_manifest(layout: Layout) -> list[Violation]:
     keys = pl.Series([ids.session_key(*name) for name in names], dtype=pl.String)
     dialogues = pl.Series([ids.dialogue_key(*name[:2]) for name in names], dtype=pl.String)
     wrong = (rows["session_key"] != keys) | (rows["dialogue_key"] != dialogues)
-    status = ~rows["status"].is_in(["built", "failed"])
+    status = ~rows["status"].is_in([BUILT, FAILED])
     found = _violation(
         "sessions", "keys", "keys are not the hashes of the ids", rows.filter(wrong), "session_key"
     )

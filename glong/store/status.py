@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from glong.store.layout import Layout, StoreMeta
 from glong.store.reading import Named, Scope, iter_visible, read_manifest
 from glong.store.upkeep import measure
-from glong.tables import DATA_TABLES
+from glong.tables import DATA_TABLES, FAILED
 
 __all__ = ["Status", "read_status"]
 
@@ -65,7 +65,7 @@ def read_status(layout: Layout) -> Status:
     health = {table: measure(layout, table) for table in layout.tables}
     rows = {table: h.rows for table, h in health.items()}
     visible = rows | {table: _count_visible(layout, table, named) for table in DATA_TABLES}
-    failed = pc.sum(pc.equal(manifest.column("status"), "failed")).as_py() or 0
+    failed = pc.sum(pc.equal(manifest.column("status"), FAILED)).as_py() or 0
     return Status(
         uri=layout.uri,
         meta=layout.meta,

@@ -28,6 +28,7 @@ from glong.store.regroup import read_built, regroup
 from glong.store.store import Store
 from glong.store.waves import Wave
 from glong.tables import (
+    BUILT,
     DATA_TABLES,
     FAILURES,
     built_schema,
@@ -48,7 +49,8 @@ def reweigh(
 ) -> Iterator[int]:
     """Weigh the edges of all visible sessions again; yields the sessions of each wave.
 
-    Those that this scorer has weighed, those without edges and facts by hand are left as they are.
+    Those that this scorer has weighed, those that failed and facts by hand are left as they are.
+    A session without edges only learns that it was weighed, so that no build takes it for stale.
     Only what is stored is read: edges that were forgotten count no more in a session's S_max.
 
     Raises:
@@ -59,7 +61,7 @@ def reweigh(
     done = pc.is_in(
         manifest["scorer"], value_set=pa.array([scorer.fingerprint, BY_HAND], pa.string())
     )
-    todo = pc.and_(pc.invert(done), pc.greater(manifest["n_edges"], 0))
+    todo = pc.and_(pc.invert(done), pc.equal(manifest["status"], BUILT))
     for part in _parts(manifest.filter(todo)):
         built = _with_scores(read_built(store.layout, part), scorer)
         over = tuple(part["batch_id"].to_pylist())

@@ -135,7 +135,7 @@ def test_a_broken_export_is_named(
 
 def test_another_scorer_weighs_all_sessions_and_a_second_run_none(store: Store) -> None:
     before = store.visible("edges").num_rows
-    assert list(reweigh(store, FakeScorer(), START)) == [2]
+    assert list(reweigh(store, FakeScorer(), START)) == [3]
     assert list(reweigh(store, FakeScorer(), START)) == []
     assert store.verify() == []
     assert store.visible("edges").num_rows == before
@@ -147,11 +147,19 @@ def test_another_scorer_weighs_all_sessions_and_a_second_run_none(store: Store) 
     np.testing.assert_allclose([row["weight"] for row in rows], scores / scores.max(), rtol=1e-6)
 
 
+def test_a_session_without_edges_is_weighed_too_so_that_it_is_not_stale(store: Store) -> None:
+    list(reweigh(store, FakeScorer(), START))
+    rows = {row["session_id"]: row for row in store.manifest("default").to_pylist()}
+    assert rows["s2"]["n_edges"] == 0
+    assert rows["s2"]["scorer"] == FakeScorer().fingerprint
+    assert rows["s2"]["max_score"] is None
+
+
 def test_reweighing_goes_on_where_it_was_stopped_and_beside_a_new_build(store: Store) -> None:
     done = reweigh(store, FakeScorer(), START, tenant="acme")
     assert next(done) == 1
     store.append_wave(wave("b2", built_session("d", "s1", content="c2")))
-    assert sum(reweigh(store, FakeScorer(), START)) == 1
+    assert sum(reweigh(store, FakeScorer(), START)) == 2
     assert store.verify() == []
-    assert set(store.manifest()["scorer"].to_pylist()) == {FakeScorer().fingerprint, "s"}
+    assert set(store.manifest()["scorer"].to_pylist()) == {FakeScorer().fingerprint}
     assert store.meta == META
