@@ -115,7 +115,6 @@ def problem_of(error: GlongError) -> Problem:
 
 
 _HINTS: Mapping[int, tuple[str, str]] = {
-    400: ("bad_request", "See /docs."),
     404: ("not_found", "See /docs for the paths."),
     405: ("method_not_allowed", "See /docs for the methods of this path."),
     413: ("too_large", "Send less at once: split a session, or shorten its turns."),
@@ -124,7 +123,9 @@ _HINTS: Mapping[int, tuple[str, str]] = {
 
 
 def http_problem(status: int, detail: object) -> Problem:
-    """An error of the web framework."""
+    """An error of the web framework, which has 400 for a body that is no text at all."""
+    if status == 400:
+        return invalid([{"msg": "not JSON in UTF-8"}])
     kind, hint = _HINTS.get(status, ("http_error", "See /docs."))
     return Problem(status, kind, f"{detail}.".replace("..", "."), hint)
 

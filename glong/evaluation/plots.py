@@ -1,5 +1,6 @@
 """The pictures of a report: recall by cut-off, by category, the ablation, latency."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_plots", "draw_plots"]
 
+_LABEL_CHARS = 15
+"""Of a line of a category's name, so that neighbours do not run into each other."""
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 _COLOURS = {
     OURS: "#D55E00",
@@ -138,7 +141,8 @@ def _by_category(report: Mapping[str, Any], methods: Mapping[str, Any]) -> "Figu
             color=_colour(name), label=name, error_kw={"elinewidth": 0.8, "ecolor": "#444444"},
         )  # fmt: skip
     counts = {c: next(iter(methods.values()))["by_category"][c][metric]["n"] for c in categories}
-    labels = [f"{c.replace('_', ' ')}\nn = {counts[c]}" for c in categories]
+    names = {c: textwrap.fill(c.replace("_", " "), _LABEL_CHARS) for c in categories}
+    labels = [f"{names[c]}\nn = {counts[c]}" for c in categories]
     axes.set_xticks(np.arange(len(categories)), labels)
     axes.set(
         ylabel=f"mean share of gold turns in the first {k}",
