@@ -5,6 +5,7 @@ such messages can name people's words.
 """
 
 import asyncio
+import atexit
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
@@ -76,6 +77,7 @@ class Memories:
         self._forgotten_version = -1
         await asyncio.to_thread(self._warm)
         self._upkeep = asyncio.create_task(self._keep_up())
+        atexit.register(self._flush_at_exit)
 
     def _warm(self) -> None:
         warm_search()
@@ -222,8 +224,13 @@ class Memories:
             raise
         self._meters.accesses_written(n)
 
+    def _flush_at_exit(self) -> None:
+        """A process that is told to end (SIGTERM) writes what is left; Ray calls no `__del__`."""
+        if self._opened is not None and len(self._accesses):
+            write_accesses(self._opened.store, self._accesses.take())
+
     async def __del__(self) -> None:
-        """Ray calls and awaits this when a replica is told to stop: no access is lost."""
+        """Ray may call and await this when it stops a replica, but kills it after 20 seconds."""
         self._upkeep.cancel()
         with contextlib.suppress(StoreError):
             await self._flush()

@@ -28,7 +28,8 @@ class ServeSettings:
         merge_window_s: how long a posted session waits for others, to be committed with them.
         wave_sessions: sessions that are committed together at most.
         max_waiting: sessions that wait to be committed at most; above it posts are answered 429.
-        flush_s: how often accesses are written, and caches rid of what was forgotten.
+        flush_s: how often accesses are written, and caches rid of what was forgotten. At most
+            10: Ray gives a replica that it stops 20 seconds, and all are written by then.
     """
 
     store: str
@@ -52,7 +53,7 @@ class ServeSettings:
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
         for name in ("max_graph_mb", "timeout_s", "write_timeout_s", "respond_timeout_s"):
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
-        require(self.flush_s > 0, "flush_s", self.flush_s, "above 0 seconds")
+        require(0 < self.flush_s <= 10, "flush_s", self.flush_s, "above 0, at most 10 seconds")
         require(self.merge_window_s >= 0, "merge_window_s", self.merge_window_s, "0 or more")
 
 

