@@ -43,7 +43,7 @@ def memory(tmp_path: Path) -> Memory:
     return memory
 
 
-def in_replica(store: str, work: Callable[[Any], Awaitable[None]], flush_s: float = 60.0) -> None:
+def in_replica(store: str, work: Callable[[Any], Awaitable[None]], flush_s: float = 10.0) -> None:
     """Start a replica, use it, stop it."""
 
     async def run() -> None:
