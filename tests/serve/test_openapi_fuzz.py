@@ -12,14 +12,13 @@ from serve.api import make_api
 from tests.serve.conftest import KEYS, SESSION, Client
 from tests.serve.local_services import LocalServices
 
-schemathesis = pytest.importorskip("schemathesis")
-from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: E402
-
 HEADERS = {"Authorization": "Bearer key-a"}
 
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    # Not before: vLLM, which other tests start in this process, trips over its modules.
+    schemathesis = pytest.importorskip("schemathesis")
     services = LocalServices(str(tmp_path_factory.mktemp("fuzz") / "store"))
     client = Client(services, KEYS)
     assert client("POST", "/v1/dialogues/d/sessions", json=SESSION).status_code == 200
@@ -30,6 +29,8 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.slow
 @pytest.mark.ci
 def test_every_answer_is_as_the_document_says(document: Any, subtests: pytest.Subtests) -> None:
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
+
     operations = [found.ok() for found in document.get_all_operations()]
     assert len(operations) > 15
     for operation in operations:
