@@ -27,15 +27,23 @@ class VLLMGenerator:
     """Runs a language model in this process (the engine may start its own).
 
     Args:
-        engine: a ``vllm.LLM``; its ``generate`` must not be used beside this.
+        engine: of vLLM; several generators may share it.
+        tokenizer: the engine's.
         fingerprint: identity of model, adapter and quantization.
         adapter: folder of a LoRA adapter; empty for none.
         max_model_tokens: context length of the engine.
     """
 
-    def __init__(self, engine: Any, fingerprint: str, adapter: str, max_model_tokens: int) -> None:
-        self._engine = SharedEngine(engine.llm_engine)
-        self._tokenizer = engine.get_tokenizer()
+    def __init__(
+        self,
+        engine: SharedEngine,
+        tokenizer: Any,
+        fingerprint: str,
+        adapter: str,
+        max_model_tokens: int,
+    ) -> None:
+        self._engine = engine
+        self._tokenizer = tokenizer
         self._fingerprint = fingerprint
         self._adapter = adapter
         self._max_model_tokens = max_model_tokens
@@ -67,7 +75,8 @@ class VLLMGenerator:
                 hint="Out of memory? Lower max_model_tokens.",
             ) from error
         identity = generator_fingerprint(spec.model, spec.adapter, spec.quantization)
-        return cls(engine, identity, adapter, spec.max_model_tokens)
+        shared = SharedEngine(engine.llm_engine)
+        return cls(shared, engine.get_tokenizer(), identity, adapter, spec.max_model_tokens)
 
     @property
     def fingerprint(self) -> str:

@@ -90,7 +90,7 @@ def adapted(adapter):
 @pytest.fixture(scope="module")
 def plain(adapted):
     """The same engine without the adapter: starting a second one would take long."""
-    return VLLMGenerator(adapted._engine, "plain", "", SPEC.max_model_tokens)
+    return VLLMGenerator(adapted._engine, adapted._tokenizer, "plain", "", SPEC.max_model_tokens)
 
 
 def by_transformers(spec, requests):
