@@ -53,8 +53,6 @@ _DAY_S = 86_400.0
 _FADES_DAYS = 180.0
 _OF_EACH = 4
 """One of so many candidates is added for each name, and for the time, of a query."""
-_THEN = 0.5
-"""Of ``date``: from here a turn was said when the query says."""
 _N_SEEDS = 5
 """Best turns whose entities lead on to others."""
 
@@ -178,8 +176,8 @@ def _looked(index: MemoryIndex, query: Query, like: _Like, chosen: Places) -> _L
         looked_at[chosen] = looked_at[beside] = True  # -1 is the one too many
         wanted = np.flatnonzero(looked_at[:-1])
         cosine = np.zeros(graph.n_turns, np.float32)
-        cosine[wanted] = graph.turn_vectors[wanted] @ query.vector
-        edge_cosine = graph.edge_vectors[edges] @ query.vector
+        cosine[wanted] = graph.turn_vectors.take(wanted, axis=0) @ query.vector
+        edge_cosine = graph.edge_vectors.take(edges, axis=0) @ query.vector
     near = like.words + _DENSE_SHARE * cosine
     if like.later is not None:
         cosine, near = (np.where(like.later, np.float32(0), values) for values in (cosine, near))
@@ -216,7 +214,7 @@ def _chosen(index: MemoryIndex, asked: Asked, score: Floats, config: HybridConfi
     n = max(config.n_candidates, config.k)
     if len(score) <= n:
         return np.flatnonzero(score > -np.inf)
-    best = np.argpartition(-score, n - 1)[:n]
+    best = _highest(score, n)
     chosen = np.zeros(len(score) + 1, np.bool_)
     chosen[best] = True
     if config.neighbours:
@@ -231,13 +229,17 @@ def _pointed_at(index: MemoryIndex, asked: Asked, config: HybridConfig) -> Itera
     if config.names:
         yield from asked.named
     if config.times and asked.spans:
-        everywhere = np.arange(index.graph.n_turns)
-        yield np.flatnonzero(asked.dates(index, everywhere) >= _THEN)
+        yield np.flatnonzero(asked.then(index))
 
 
 def _best(score: Floats, turns: Places, n: int) -> Places:
     """The n turns of the highest score."""
-    return turns[np.argpartition(-score[turns], n - 1)[:n]] if 0 < n < len(turns) else turns
+    return turns[_highest(score[turns], n)] if 0 < n < len(turns) else turns
+
+
+def _highest(score: Floats, n: int) -> NDArray[np.intp]:
+    """Places of the n highest, in no order."""
+    return np.argpartition(score, len(score) - n)[len(score) - n :]
 
 
 def _near(look: _Look) -> dict[str, Floats]:
@@ -254,8 +256,10 @@ def _linked(index: MemoryIndex, look: _Look) -> Floats:
     heads, tails = index.graph.heads, index.graph.tails
     own = look.near[look.turns]
     seeds = np.argsort(-own, kind="stable")[:_N_SEEDS]
-    edges, owners = index.edges_of_all(look.turns[seeds])
-    sent = own[seeds[owners]]
+    is_seed = np.zeros(len(own), np.bool_)
+    is_seed[seeds] = True
+    theirs = is_seed[look.owners]
+    edges, sent = look.edges[theirs], own[look.owners[theirs]]
     passed = np.zeros(index.graph.n_entities, np.float32)
     for ends in (heads[edges], tails[edges]):
         np.maximum.at(passed, ends, sent * index.damping[ends] ** 2)

@@ -12,7 +12,20 @@ from glong.errors import StoreError
 from glong.graph import MemoryGraph
 from glong.types import Vectors
 
-__all__ = ["assemble_graph", "seconds", "vectors"]
+__all__ = ["GRAPH_COLUMNS", "assemble_graph", "seconds", "vectors"]
+
+GRAPH_COLUMNS = {
+    "turns": (
+        "turn_id", "turn_index", "session_id", "session_key", "speaker", "text", "time", "vector",
+    ),
+    "entities": ("entity_id", "name", "aliases", "session_key", "vector"),
+    "edges": (
+        "edge_id", "head_id", "tail_id", "subject", "relation", "object", "turn_index", "turn_id",
+        "score", "weight", "created_at", "accessed_at", "session_key", "vector",
+    ),
+    "accesses": ("edge_id", "accessed_at"),
+}  # fmt: skip
+"""Table -> the columns that a graph is made of: each one that is left out saves a read."""
 
 
 def assemble_graph(
@@ -25,8 +38,8 @@ def assemble_graph(
     names and all aliases as aliases.
 
     Args:
-        manifest: its rows of ``sessions``, in order.
-        turns: its visible rows, in any order, as are the others.
+        manifest: its rows of ``sessions``, in order: ``session_key`` and ``started_at``.
+        turns: its visible rows, in any order, as are the others; columns :data:`GRAPH_COLUMNS`.
         entities: one row a (session, entity).
         edges: its visible rows.
         accesses: the latest for an edge wins.

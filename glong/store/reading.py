@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from glong.errors import ConflictError, NotFoundError
 from glong.graph import MemoryGraph
 from glong.ids import dialogue_key
-from glong.store.assembly import assemble_graph
+from glong.store.assembly import GRAPH_COLUMNS, assemble_graph
 from glong.store.layout import Layout, translated
 from glong.store.waves import first_of_each
 from glong.tables import DATA_TABLES
@@ -31,7 +31,12 @@ __all__ = [
 ]
 
 READ_RETRIES = 5
-GRAPH_TABLES = ("turns", "entities", "edges", "accesses")
+COUNTED_TABLES = ("turns", "entities", "edges")
+MANIFEST_COLUMNS = (
+    "session_id", "session_key", "batch_id", "started_at",
+    *(f"n_{table}" for table in COUNTED_TABLES),
+)  # fmt: skip
+"""What is read of ``sessions`` for a graph."""
 BATCH_ROWS = 16_384
 """Rows a batch: 25 MB with 384-dimensional vectors."""
 
@@ -191,18 +196,23 @@ def read_graph(
     scope = Scope(dialogue_keys=(dialogue_key(tenant, dialogue_id),))
     for _ in range(READ_RETRIES):
         sessions = layout.dataset("sessions", version)
-        manifest = session_order(read_manifest(layout, scope, version=sessions.version))
+        manifest = session_order(
+            read_manifest(layout, scope, columns=MANIFEST_COLUMNS, version=sessions.version)
+        )
         if manifest.num_rows == 0:
             raise NotFoundError(
                 f"Tenant {tenant!r} has no dialogue {dialogue_id!r} in {layout.uri}."
                 " Add a session first, or check the id."
             )
         named = Named.of(manifest)
-        rows = {table: read_visible(layout, table, scope, named) for table in GRAPH_TABLES}
-        complete = all(_is_complete(manifest, table, rows[table]) for table in GRAPH_TABLES[:3])
+        rows = {
+            table: read_visible(layout, table, scope, named, columns)
+            for table, columns in GRAPH_COLUMNS.items()
+        }
+        complete = all(_is_complete(manifest, table, rows[table]) for table in COUNTED_TABLES)
         if complete or layout.dataset("sessions").version == sessions.version:
             # Rows that are missing at the latest version: assembling says which.
-            return assemble_graph(manifest, *rows.values())
+            return assemble_graph(manifest, **rows)
         if version is not None:
             break
     raise ConflictError(
