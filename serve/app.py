@@ -5,14 +5,19 @@
 """
 
 import os
+import signal
+import threading
 from typing import Any
 
+import ray
 from fastapi import FastAPI
 from ray import serve
+from ray._private.worker import _post_init_hooks
 from ray.serve import Application
 from ray.serve.handle import DeploymentHandle
 
 from glong.config import load_models_config
+from glong.errors import ConfigError
 from serve.api import make_api
 from serve.auth import Keys, load_keys
 from serve.deployments import Encoder, Memories, Responder, Writer
@@ -21,7 +26,7 @@ from serve.metrics import RequestMeters
 from serve.services import RayServices
 from serve.settings import ServeSettings, settings_from
 
-__all__ = ["Api", "build_app"]
+__all__ = ["Api", "build_app", "refuse_hidden_peers"]
 
 _SMALL: dict[str, Any] = {
     "ray_actor_options": {"num_cpus": 0.1},
@@ -44,6 +49,7 @@ class Api:
         responder: DeploymentHandle[Any] | None,
     ) -> None:
         set_up()
+        refuse_hidden_peers(keys)
         self._keys = keys
         self._services = RayServices(
             settings, memories=memories, encoder=encoder, writer=writer, responder=responder
@@ -58,13 +64,32 @@ class Api:
         return make_api(self._services, self._keys, observe, names_request=False)
 
 
+def refuse_hidden_peers(keys: Keys) -> None:
+    """Without keys only this machine may ask, and behind HAProxy every request comes from it.
+
+    Checked where the application is made and again in each replica, whose node has its own
+    environment.
+
+    Raises:
+        ConfigError: there are no keys, and Ray is told to put HAProxy in front.
+    """
+    if not keys.entries and os.environ.get("RAY_SERVE_ENABLE_HA_PROXY") == "1":
+        raise ConfigError(
+            "RAY_SERVE_ENABLE_HA_PROXY is 1 and GLONG_KEYS_FILE is not set: HAProxy hides who asks,"
+            " so all who reach this machine would be answered. Set GLONG_KEYS_FILE (make one with"
+            " `python -m serve.auth TENANT`), or RAY_SERVE_ENABLE_HA_PROXY to 0."
+        )
+
+
 def build_app(settings: ServeSettings) -> Application:
     """The deployments, bound together.
 
     Raises:
-        ConfigError: the keys file or the models' configuration cannot be read.
+        ConfigError: the keys file or the models' configuration cannot be read, or there are no keys
+            behind HAProxy.
     """
     keys = load_keys(settings.keys_file) if settings.keys_file else Keys()
+    refuse_hidden_peers(keys)
     memories = serve.deployment(
         name="Memories", max_ongoing_requests=32, max_queued_requests=64, **_SMALL
     )(Memories)
@@ -96,8 +121,24 @@ def build_app(settings: ServeSettings) -> Application:
     )
 
 
+def _stop_in_order_at_sigterm() -> None:
+    """SIGTERM means to ``serve run`` what Ctrl-C does: replicas write what they hold, then end.
+
+    Ray would end at once. It takes the signal when it starts, after this module was imported, so
+    the handler is set behind it; where Ray runs already, whoever started it decides.
+    """
+
+    def take_signal() -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    if not ray.is_initialized():
+        _post_init_hooks.append(take_signal)
+
+
 def __getattr__(name: str) -> Application:
     """Make ``app`` where it is asked for, so that importing this module needs no environment."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _stop_in_order_at_sigterm()
     return build_app(settings_from(os.environ))

@@ -46,6 +46,7 @@ from glong.models.load import load_encoder
 from glong.store import Store, Wave
 from glong.tables import FAILURES
 from glong.types import Session, Turn
+from serve.auth import key_hash, new_key
 from tests.benchmarks.made_up import DIMENSION, TENANT, FactOfEachTurn
 from tests.faults.cluster import start_patiently
 
@@ -107,8 +108,12 @@ class Load:
 class Connection:
     """One kept connection; a lean client, since its CPU counts too."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, service: "Service") -> None:
+        self._port = service.port
+        self._headers = (
+            "Host: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            f"Authorization: Bearer {service.key}\r\n"
+        )
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def __aenter__(self) -> "Connection":
@@ -123,10 +128,7 @@ class Connection:
         """Status and body of the answer; chunked bodies are not read, as none is sent."""
         assert self._streams
         reader, writer = self._streams
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
-        )
+        head = f"POST {path} HTTP/1.1\r\n{self._headers}Content-Length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         status, *headers = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
         lengths = [h.partition(b":")[2] for h in headers if h.lower().startswith(b"content-length")]
@@ -135,9 +137,10 @@ class Connection:
 
 @dataclass(frozen=True)
 class Service:
-    """The running service, and the paths of a question to each of its memories."""
+    """The running service, its key, and the paths of a question to each of its memories."""
 
     port: int
+    key: str
     paths: tuple[str, ...]
 
 
@@ -185,11 +188,11 @@ async def _ask(load: Load, connection: Connection, path: str, body: bytes) -> No
         load.statuses[status] = load.statuses.get(status, 0) + 1
 
 
-def closed_loop(port: int, paths: Sequence[str], n_clients: int, seconds: float) -> Load:
+def closed_loop(service: Service, paths: Sequence[str], n_clients: int, seconds: float) -> Load:
     """Clients that each ask one question after another for some seconds."""
 
     async def client(load: Load, number: int, ends_s: float) -> None:
-        async with Connection(port) as connection:
+        async with Connection(service) as connection:
             place = number * 7919
             while time.perf_counter() < ends_s:
                 await ask(load, connection, paths[place % len(paths)])
@@ -204,11 +207,11 @@ def closed_loop(port: int, paths: Sequence[str], n_clients: int, seconds: float)
     return measured(run)
 
 
-def once_each(port: int, paths: Sequence[str], n_clients: int = 1) -> Load:
+def once_each(service: Service, paths: Sequence[str], n_clients: int = 1) -> Load:
     """Every path once."""
 
     async def client(load: Load, left: Iterator[str]) -> None:
-        async with Connection(port) as connection:
+        async with Connection(service) as connection:
             for path in left:
                 await ask(load, connection, path)
 
@@ -305,7 +308,10 @@ def running_service(uri: str, plan: Plan) -> Iterator[Service]:
     folder = tempfile.mkdtemp(prefix="glong-bench-", dir="/tmp")  # short: sockets have long names
     try:
         start_patiently(plan.n_cpus, folder)
-        yield Service(_started(uri, plan), paths_of(uri, plan.n_graphs))
+        key, keys_file = new_key(), Path(folder) / "keys.toml"
+        keys_file.write_text(f'[[keys]]\ntenant = "{TENANT}"\nsha256 = "{key_hash(key)}"\n')
+        port = _started(uri, plan, str(keys_file))
+        yield Service(port, key, paths_of(uri, plan.n_graphs))
     finally:
         import ray
 
@@ -313,7 +319,7 @@ def running_service(uri: str, plan: Plan) -> Iterator[Service]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _started(uri: str, plan: Plan) -> int:
+def _started(uri: str, plan: Plan, keys_file: str) -> int:
     from ray import serve
     from ray.serve.config import HTTPOptions
     from ray.serve.schema import LoggingConfig
@@ -324,7 +330,9 @@ def _started(uri: str, plan: Plan) -> int:
     port = free_port()
     quiet = LoggingConfig(enable_access_log=False)
     serve.start(http_options=HTTPOptions(host="127.0.0.1", port=port), logging_config=quiet)
-    settings = ServeSettings(store=uri, models=plan.models, max_graph_mb=plan.cache_mb)
+    settings = ServeSettings(
+        store=uri, models=plan.models, keys_file=keys_file, max_graph_mb=plan.cache_mb
+    )
     serve.run(build_app(settings), name=APP)
     serve.run(floor_app(), name=FLOOR, route_prefix=FLOOR_PATH)
     return port
@@ -376,7 +384,7 @@ def many(service: Service, plan: Plan) -> dict[str, Any]:
     samples = [{"asked": 0, "rss_mb": rss_mb("Memories")}]
     whole = Load(wall_s=0.0, cpu_s=0.0)
     for first in range(0, len(paths), step):
-        load = once_each(service.port, paths[first : first + step], max(plan.clients))
+        load = once_each(service, paths[first : first + step], max(plan.clients))
         whole.times_ms += load.times_ms
         whole.wall_s += load.wall_s
         whole.cpu_s += load.cpu_s
@@ -389,7 +397,9 @@ def many(service: Service, plan: Plan) -> dict[str, Any]:
 def cached_mb(service: Service, *, wait_s: float = 15.0) -> float:
     """What the replica says its cached graphs weigh; Ray reports it every ten seconds."""
     time.sleep(wait_s)
-    with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/metrics", timeout=30) as page:
+    headers = {"Authorization": f"Bearer {service.key}"}
+    asked = urllib.request.Request(f"http://127.0.0.1:{service.port}/metrics", headers=headers)
+    with urllib.request.urlopen(asked, timeout=30) as page:
         lines = page.read().decode().splitlines()
     values = [
         line.rsplit(" ", 1)[1] for line in lines if line.startswith("glong_graph_cache_bytes")
@@ -407,15 +417,15 @@ def compare(service: Service, plan: Plan, report_s: float) -> dict[str, Any]:
     """
     # The first memories are the warm ones; the very first question meets a fresh replica.
     warm_paths = service.paths[: plan.n_warm]
-    first = once_each(service.port, warm_paths[:1])
-    cold = once_each(service.port, warm_paths[1:])
+    first = once_each(service, warm_paths[:1])
+    cold = once_each(service, warm_paths[1:])
     floor_paths = [FLOOR_PATH]
-    once_each(service.port, floor_paths * 20)
+    once_each(service, floor_paths * 20)
     idle = idle_share(min(5.0, plan.seconds))
     warm, floor = {}, {}
     for n in plan.clients:
-        warm[str(n)] = closed_loop(service.port, warm_paths, n, plan.seconds).summary(idle)
-        floor[str(n)] = closed_loop(service.port, floor_paths, n, plan.seconds / 2).summary(idle)
+        warm[str(n)] = closed_loop(service, warm_paths, n, plan.seconds).summary(idle)
+        floor[str(n)] = closed_loop(service, floor_paths, n, plan.seconds / 2).summary(idle)
         print("clients", n, json.dumps([warm[str(n)], floor[str(n)]]), file=sys.stderr, flush=True)
     before = {"cached_mb": cached_mb(service, wait_s=report_s), "rss_mb": rss_mb("Memories")}
     through = many(service, plan)
@@ -490,8 +500,9 @@ def main() -> None:
     parser.add_argument("--report-s", type=float, default=15.0, help="wait for the cache's metric")
     parser.add_argument("--out", type=Path, help="write the result as JSON")
     args = parser.parse_args()
-    # As `glong serve` and the deployment files set it; before Ray Serve is imported.
-    os.environ.setdefault("RAY_SERVE_THROUGHPUT_OPTIMIZED", "1")
+    # As `glong serve` and the deployment files set them; before Ray Serve is imported.
+    for name in ("RAY_SERVE_THROUGHPUT_OPTIMIZED", "RAY_SERVE_ENABLE_HA_PROXY"):
+        os.environ.setdefault(name, "1")
     wanted = Plan(
         models=args.models,
         n_graphs=args.graphs,

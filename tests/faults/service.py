@@ -5,10 +5,13 @@ standard input is a command: ``shutdown`` is what ``serve shutdown`` does. Ends,
 standard input is closed; SIGTERM does to it what it does to ``serve run``.
 """
 
-import os
 import sys
 from pathlib import Path
 
+from ray import serve
+from ray.serve.config import HTTPOptions
+
+from serve.app import app
 from tests.faults.cluster import start_patiently
 
 N_CPUS = 4
@@ -17,26 +20,21 @@ N_CPUS = 4
 
 def serve_on(port: int) -> None:
     """Start Serve and the application; returns once it answers."""
-    from ray import serve
-    from ray.serve.config import HTTPOptions
-
-    from serve.app import build_app
-    from serve.settings import settings_from
-
     serve.start(http_options=HTTPOptions(host="127.0.0.1", port=port))
-    serve.run(build_app(settings_from(os.environ)), name="glong")
+    serve.run(app, name="glong")
 
 
 def main(port: int, folder: Path) -> None:
     start_patiently(N_CPUS, str(folder))
     serve_on(port)
     print("ready", flush=True)
-    for line in sys.stdin:
-        if line.strip() == "shutdown":
-            from ray import serve
-
-            serve.shutdown()
-            print("shut down", flush=True)
+    try:
+        for line in sys.stdin:
+            if line.strip() == "shutdown":
+                serve.shutdown()
+                print("shut down", flush=True)
+    except KeyboardInterrupt:  # as `serve run` does
+        serve.shutdown()
 
 
 if __name__ == "__main__":

@@ -25,9 +25,11 @@ import pytest
 from glong.ids import dialogue_key
 from glong.store import Store
 from tests.faults.processes import Running, members, running, title, wait_until
+from tests.serve.real_service import keys_file
 
 pytestmark = pytest.mark.slow
 
+TENANT, KEY = "acme", "key-a"
 N_DIALOGUES = 6
 N_CLIENTS = 4
 WINDOW_S = 40.0
@@ -59,6 +61,11 @@ class Served:
         (pid,) = self.replicas(deployment)
         os.kill(pid, sent)
         return pid
+
+    def client(self) -> httpx.Client:
+        """One that has a key of :data:`TENANT`."""
+        headers = {"Authorization": f"Bearer {KEY}"}
+        return httpx.Client(base_url=self.url, timeout=60, headers=headers)
 
     def say(self, command: str) -> None:
         """A command to :mod:`tests.faults.service`."""
@@ -107,6 +114,9 @@ def serving(folder: Path, **settings: str) -> Iterator[Served]:
         "GLONG_MODELS": "fake",
         "RAY_AUTH_MODE": "disabled",
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
+        "RAY_SERVE_ENABLE_HA_PROXY": "1",
+        "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "1",
+        "GLONG_KEYS_FILE": keys_file(folder),
         "RAY_worker_niceness": "0",
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.getcwd(),
@@ -157,7 +167,7 @@ def answer_of(response: httpx.Response) -> Answer:
 def asking(served: Served, expected: dict[str, Answer], seen: Seen, stop: threading.Event) -> None:
     """One client that asks one question after another."""
     names = list(expected)
-    with httpx.Client(base_url=served.url, timeout=60) as http:
+    with served.client() as http:
         place = threading.get_ident()
         while not stop.is_set():
             place += 1
@@ -177,7 +187,7 @@ def asking(served: Served, expected: dict[str, Answer], seen: Seen, stop: thread
 
 def posting(served: Served, seen: Seen, stop: threading.Event) -> None:
     """One client that posts sessions to memories of its own; notes those that were accepted."""
-    with httpx.Client(base_url=served.url, timeout=60) as http:
+    with served.client() as http:
         number = 0
         while not stop.is_set():
             name, posted = f"grow-{number % 5}", session(number, "piano")
@@ -220,13 +230,13 @@ def wait_for_answers(seen: Seen, n: int, limit_s: float = 60.0) -> None:
 
 
 def stored_accesses(store: Path, name: str) -> set[str]:
-    key = dialogue_key("default", name)
+    key = dialogue_key(TENANT, name)
     rows = Store.open(str(store)).visible("accesses", dialogue_key=key, columns=["edge_id"])
     return set(rows["edge_id"].to_pylist())
 
 
 def stored_sessions(store: Path) -> set[tuple[str, str]]:
-    rows = Store.open(str(store)).manifest("default", columns=["dialogue_id", "session_id"])
+    rows = Store.open(str(store)).manifest(TENANT, columns=["dialogue_id", "session_id"])
     return set(zip(*(rows[column].to_pylist() for column in rows.column_names), strict=True))
 
 
@@ -244,7 +254,7 @@ def kill_under_load(served: Served, seen: Seen, deployment: str) -> float:
 
 
 def test_killed_replicas_give_no_wrong_answer_and_errors_only_for_a_while(tmp_path: Path) -> None:
-    with serving(tmp_path) as served, httpx.Client(base_url=served.url, timeout=60) as http:
+    with serving(tmp_path) as served, served.client() as http:
         expected = fill(http)
         assert all(expected.values())
         windows: dict[str, Any] = {}
@@ -271,7 +281,7 @@ def window(seen: Seen, at_s: float) -> dict[str, Any]:
 
 def test_a_shutdown_under_load_loses_no_accepted_session_and_no_access(tmp_path: Path) -> None:
     with serving(tmp_path, GLONG_FLUSH_S="10") as served:
-        with httpx.Client(base_url=served.url, timeout=60) as http:
+        with served.client() as http:
             expected = fill(http)
         with under_load(served, expected, posts=True) as seen:
             wait_for_answers(seen, 100)
@@ -288,7 +298,7 @@ def test_a_shutdown_under_load_loses_no_accepted_session_and_no_access(tmp_path:
 @pytest.mark.parametrize("whom", ["Memories", "program"])
 def test_sigterm_loses_no_accepted_session_and_no_access(tmp_path: Path, whom: str) -> None:
     with serving(tmp_path, GLONG_FLUSH_S="10") as served:
-        with httpx.Client(base_url=served.url, timeout=60) as http:
+        with served.client() as http:
             expected = fill(http)
         with under_load(served, expected, posts=True) as seen:
             wait_for_answers(seen, 50)
