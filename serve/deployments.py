@@ -277,6 +277,16 @@ class Writer:
             max_waiting=settings.max_waiting,
         )
         self._meters = WriteMeters()
+        self._upkeep = asyncio.create_task(self._keep_up(settings.upkeep_s))
+
+    async def _keep_up(self, every_s: float) -> None:
+        """Merge and index small files: each wave and each flush of accesses adds to them."""
+        while True:
+            await asyncio.sleep(every_s)
+            try:
+                await asyncio.to_thread(self._live.store.routine)
+            except StoreError as error:
+                LOG.warning("upkeep_put_off", extra={"fields": {"error": type(error).__name__}})
 
     def _memory(self, tenant: str) -> Memory:
         wait_for_purge(self._live.store)
@@ -322,6 +332,7 @@ class Writer:
 
     async def __del__(self) -> None:
         """No session that was taken is lost when the replica is told to stop."""
+        self._upkeep.cancel()
         await self._live.drain()
 
 

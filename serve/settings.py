@@ -30,6 +30,7 @@ class ServeSettings:
         max_waiting: sessions that wait to be committed at most; above it posts are answered 429.
         flush_s: how often accesses are written, and caches rid of what was forgotten. At most
             10: Ray gives a replica that it stops 20 seconds, and all are written by then.
+        upkeep_s: how often small files are merged and indexed, where enough have come together.
     """
 
     store: str
@@ -44,6 +45,7 @@ class ServeSettings:
     wave_sessions: int = 64
     max_waiting: int = 256
     flush_s: float = 2.0
+    upkeep_s: float = 60.0
 
     def __post_init__(self) -> None:
         """Check every value, and that the models' configuration can be read."""
@@ -51,7 +53,8 @@ class ServeSettings:
         load_models_config(self.models)
         for name in ("max_graphs", "wave_sessions", "max_waiting"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        for name in ("max_graph_mb", "timeout_s", "write_timeout_s", "respond_timeout_s"):
+        positive = ("max_graph_mb", "timeout_s", "write_timeout_s", "respond_timeout_s", "upkeep_s")
+        for name in positive:
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         require(0 < self.flush_s <= 10, "flush_s", self.flush_s, "above 0, at most 10 seconds")
         require(self.merge_window_s >= 0, "merge_window_s", self.merge_window_s, "0 or more")
@@ -66,6 +69,7 @@ _NUMBERS = {
     "GLONG_MERGE_WINDOW_S": "merge_window_s",
     "GLONG_MAX_WAITING": "max_waiting",
     "GLONG_FLUSH_S": "flush_s",
+    "GLONG_UPKEEP_S": "upkeep_s",
 }
 _WHOLE = ("max_graphs", "max_waiting")
 

@@ -13,12 +13,15 @@ from glong.config import FAKE_MODELS
 from glong.ids import dialogue_key
 from glong.memory import Memory
 from glong.retrieval import query_text
-from serve.deployments import Memories
+from glong.store.upkeep import due, measure
+from glong.types import Turn
+from serve.deployments import Memories, Writer
 from serve.errors import NOT_FOUND
-from serve.records import Answered, Ask, Question
+from serve.records import Answered, Ask, Posted, Question
 from serve.settings import ServeSettings
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
+N_POSTS = 6
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TURNS = [
     {"speaker": "Mira", "text": "I bought a grey greyhound called Pixel last week."},
@@ -140,3 +143,39 @@ def test_a_replica_starts_before_there_is_a_store(tmp_path: Path) -> None:
         assert (await replica.retrieve(ask(memory))).retrieval.hits
 
     in_replica(str(tmp_path / "store"), work)
+
+
+def posted_session(session_id: str) -> Posted:
+    turns = tuple(Turn(i, said["speaker"], said["text"]) for i, said in enumerate(TURNS))
+    return Posted(
+        tenant="default", dialogue_id="d", session_id=session_id, started_at=START, turns=turns
+    )
+
+
+class WriterReplica(Writer):
+    """As :class:`Replica`."""
+
+    stop = Writer.__del__
+
+    def __del__(self) -> None:
+        return None
+
+
+def test_a_writer_keeps_what_it_writes_indexed(tmp_path: Path) -> None:
+    settings = ServeSettings(
+        store=str(tmp_path / "store"), models="fake", merge_window_s=0, upkeep_s=0.05
+    )
+
+    async def run() -> None:
+        writer: Any = WriterReplica.__new__(WriterReplica)
+        await WriterReplica.__init__(writer, settings)
+        for number in range(N_POSTS):
+            await writer.post(posted_session(f"s{number}"))
+        layout = writer._live.store.layout
+        async with asyncio.timeout(20):
+            while any(map(due, (measure(layout, table) for table in ("turns", "edges")))):
+                await asyncio.sleep(0.05)
+        assert measure(layout, "edges").indexed_rows > 0
+        await writer.stop()
+
+    asyncio.run(run())
