@@ -26,7 +26,7 @@ from serve.metrics import RequestMeters
 from serve.services import RayServices
 from serve.settings import ServeSettings, settings_from
 
-__all__ = ["Api", "build_app", "refuse_hidden_peers"]
+__all__ = ["Api", "build_app", "require_keys_behind_haproxy"]
 
 _SMALL: dict[str, Any] = {
     "ray_actor_options": {"num_cpus": 0.1},
@@ -49,7 +49,7 @@ class Api:
         responder: DeploymentHandle[Any] | None,
     ) -> None:
         set_up()
-        refuse_hidden_peers(keys)
+        require_keys_behind_haproxy(keys)
         self._keys = keys
         self._services = RayServices(
             settings, memories=memories, encoder=encoder, writer=writer, responder=responder
@@ -64,11 +64,11 @@ class Api:
         return make_api(self._services, self._keys, observe, names_request=False)
 
 
-def refuse_hidden_peers(keys: Keys) -> None:
+def require_keys_behind_haproxy(keys: Keys) -> None:
     """Without keys only this machine may ask, and behind HAProxy every request comes from it.
 
-    Checked where the application is made and again in each replica, whose node has its own
-    environment.
+    Checked where the application is made and again in each replica. What counts is the variable of
+    the process that has Ray's controller: set it on all nodes alike.
 
     Raises:
         ConfigError: there are no keys, and Ray is told to put HAProxy in front.
@@ -89,7 +89,7 @@ def build_app(settings: ServeSettings) -> Application:
             behind HAProxy.
     """
     keys = load_keys(settings.keys_file) if settings.keys_file else Keys()
-    refuse_hidden_peers(keys)
+    require_keys_behind_haproxy(keys)
     memories = serve.deployment(
         name="Memories", max_ongoing_requests=32, max_queued_requests=64, **_SMALL
     )(Memories)
@@ -124,8 +124,8 @@ def build_app(settings: ServeSettings) -> Application:
 def _stop_in_order_at_sigterm() -> None:
     """SIGTERM means to ``serve run`` what Ctrl-C does: replicas write what they hold, then end.
 
-    Ray would end at once. It takes the signal when it starts, after this module was imported, so
-    the handler is set behind it; where Ray runs already, whoever started it decides.
+    Ray would end at once. It takes the signal when this process connects to it, after this module
+    was imported, so the handler is set behind it; where it is connected already, nothing changes.
     """
 
     def take_signal() -> None:

@@ -280,13 +280,13 @@ class Writer:
         self._upkeep = asyncio.create_task(self._keep_up(settings.upkeep_s))
 
     async def _keep_up(self, every_s: float) -> None:
-        """Merge and index small files: each wave and each flush of accesses adds to them."""
+        """What a wave does after itself, for the accesses that come in where nobody posts."""
         while True:
             await asyncio.sleep(every_s)
             try:
-                await asyncio.to_thread(self._live.store.routine)
+                await self._live.alone(self._live.store.routine)
             except StoreError as error:
-                LOG.warning("upkeep_put_off", extra={"fields": {"error": type(error).__name__}})
+                LOG.warning("upkeep_failed", extra={"fields": {"error": type(error).__name__}})
 
     def _memory(self, tenant: str) -> Memory:
         wait_for_purge(self._live.store)

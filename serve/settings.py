@@ -30,7 +30,7 @@ class ServeSettings:
         max_waiting: sessions that wait to be committed at most; above it posts are answered 429.
         flush_s: how often accesses are written, and caches rid of what was forgotten. At most
             10: Ray gives a replica that it stops 20 seconds, and all are written by then.
-        upkeep_s: how often small files are merged and indexed, where enough have come together.
+        upkeep_s: how often small files are merged and indexed though nobody posts.
     """
 
     store: str

@@ -11,7 +11,7 @@ from glong.config import PROFILES
 from glong.ids import dialogue_key
 from glong.models.fake import FakeEncoder, FakeExtractor, FakeScorer
 from glong.retrieval import MemoryIndex, query_text
-from glong.store.assembly import assemble_graph
+from glong.store.assembly import GRAPH_COLUMNS, assemble_graph
 from glong.tables import ACCESSES, explode, manifest_rows
 from glong.types import Session, Turn
 from serve.reading import Held, Reader
@@ -21,7 +21,6 @@ __all__ = ["made_up_memory", "warm_reader", "warm_search"]
 
 _TENANT, _DIALOGUE, _DIMENSION = "nobody", "made-up", 16
 _START = datetime(2026, 1, 5, 10, tzinfo=UTC)
-_TABLES = ("turns", "entities", "edges", "accesses")
 
 
 def made_up_memory() -> Held:
@@ -32,7 +31,9 @@ def made_up_memory() -> Held:
     built = build_rows(_TENANT, [Session(_DIALOGUE, "s1", _START, turns)], models)
     rows = explode(built, "b1", _DIMENSION) | {"accesses": ACCESSES.empty_table()}
     manifest = manifest_rows(built, "b1", _START)
-    graph = assemble_graph(manifest, *(rows[table] for table in _TABLES))
+    graph = assemble_graph(
+        manifest, **{table: rows[table].select(names) for table, names in GRAPH_COLUMNS.items()}
+    )
     return Held(MemoryIndex.of(graph), (0,), frozenset(), 0, 0.0)
 
 
@@ -57,5 +58,5 @@ def warm_reader(reader: Reader) -> None:
     """
     reader.stamp()
     nobodys = dialogue_key(_TENANT, _DIALOGUE)
-    for table in _TABLES:
-        reader.store.visible(table, dialogue_key=nobodys)
+    for table, columns in GRAPH_COLUMNS.items():
+        reader.store.visible(table, dialogue_key=nobodys, columns=columns)

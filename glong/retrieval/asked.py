@@ -24,8 +24,8 @@ _BREAK = re.compile(r"[\s,;:!?()\[\]\"/\u00ab\u00bb\u060c\u061f\u0964\u201c-\u20
 _DAY_S = 86_400.0
 _TOLD_LATER_DAYS, _TOLD_EARLIER_DAYS = 14.0, 3.0
 """How fast a turn's claim to a span of time fades after its end, and before its start."""
-_NEARLY = float(np.log(2))
-"""Of these: as far off the claim is one half."""
+_HALVES_AT = float(np.log(2))
+"""The claim is one half at so many times the one or the other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,13 +72,13 @@ class Asked:
             shared += np.append(named, -1)[place] == turns
         return shared
 
-    def then(self, index: MemoryIndex) -> NDArray[np.bool_]:
-        """(T,) whether a turn is of the time that the query names, or not long off."""
+    def said_then(self, index: MemoryIndex) -> NDArray[np.bool_]:
+        """(T,) whether ``dates`` is one half or more, at less cost for a whole memory."""
         times = index.graph.turn_times_s
         near = np.zeros(len(times), np.bool_)
         for start, end in self.spans:
-            near |= (times >= start - _NEARLY * _TOLD_EARLIER_DAYS * _DAY_S) & (
-                times <= end + _NEARLY * _TOLD_LATER_DAYS * _DAY_S
+            near |= (times >= start - _HALVES_AT * _TOLD_EARLIER_DAYS * _DAY_S) & (
+                times <= end + _HALVES_AT * _TOLD_LATER_DAYS * _DAY_S
             )
         return near
 

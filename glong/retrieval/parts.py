@@ -229,7 +229,7 @@ def _pointed_at(index: MemoryIndex, asked: Asked, config: HybridConfig) -> Itera
     if config.names:
         yield from asked.named
     if config.times and asked.spans:
-        yield np.flatnonzero(asked.then(index))
+        yield np.flatnonzero(asked.said_then(index))
 
 
 def _best(score: Floats, turns: Places, n: int) -> Places:

@@ -151,10 +151,12 @@ def _locked(layout: Layout, kind: int, wait_s: float) -> Iterator[None]:
     if not _is_local(layout):
         yield
         return
-    file = os.open(os.path.join(layout.uri, LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    path = os.path.join(layout.uri, LOCK_FILE)
+    with translated(f"open {path}"):
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     try:
         deadline_s = time.monotonic() + wait_s
-        while not _try_lock(file, kind):
+        while not _try_lock(file, kind, path):
             if time.monotonic() >= deadline_s:
                 raise ConflictError(
                     f"Others are writing to {layout.uri}, or a purge holds it; nothing was"
@@ -166,9 +168,10 @@ def _locked(layout: Layout, kind: int, wait_s: float) -> Iterator[None]:
         os.close(file)
 
 
-def _try_lock(file: int, kind: int) -> bool:
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+def _try_lock(file: int, kind: int, path: str) -> bool:
+    with translated(f"lock {path}"):
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
     return True

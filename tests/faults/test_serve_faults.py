@@ -312,6 +312,8 @@ def test_sigterm_loses_no_accepted_session_and_no_access(tmp_path: Path, whom: s
                 served.say("shutdown")
                 served.wait_for("shut down")
     assert seen.wrong == []
+    assert seen.posted
     assert set(seen.posted) <= stored_sessions(served.store)
+    assert any(seen.used.values())
     for name, edges in seen.used.items():
         assert edges <= stored_accesses(served.store, name), name

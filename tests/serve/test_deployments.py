@@ -7,21 +7,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from glong.config import FAKE_MODELS
 from glong.ids import dialogue_key
 from glong.memory import Memory
 from glong.retrieval import query_text
-from glong.store.upkeep import due, measure
-from glong.types import Turn
+from glong.store.upkeep import SMALL_FRAGMENTS, due, measure
+from glong.tables import ACCESSES
+from serve.accesses import write_accesses
 from serve.deployments import Memories, Writer
 from serve.errors import NOT_FOUND
-from serve.records import Answered, Ask, Posted, Question
+from serve.records import Answered, Ask, Question
 from serve.settings import ServeSettings
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
-N_POSTS = 6
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TURNS = [
     {"speaker": "Mira", "text": "I bought a grey greyhound called Pixel last week."},
@@ -145,13 +146,6 @@ def test_a_replica_starts_before_there_is_a_store(tmp_path: Path) -> None:
     in_replica(str(tmp_path / "store"), work)
 
 
-def posted_session(session_id: str) -> Posted:
-    turns = tuple(Turn(i, said["speaker"], said["text"]) for i, said in enumerate(TURNS))
-    return Posted(
-        tenant="default", dialogue_id="d", session_id=session_id, started_at=START, turns=turns
-    )
-
-
 class WriterReplica(Writer):
     """As :class:`Replica`."""
 
@@ -161,21 +155,24 @@ class WriterReplica(Writer):
         return None
 
 
-def test_a_writer_keeps_what_it_writes_indexed(tmp_path: Path) -> None:
-    settings = ServeSettings(
-        store=str(tmp_path / "store"), models="fake", merge_window_s=0, upkeep_s=0.05
-    )
+def test_a_writer_merges_the_accesses_of_a_service_where_nobody_posts(memory: Memory) -> None:
+    settings = ServeSettings(store=memory.store.uri, models="fake", upkeep_s=0.05)
+    (edge,) = memory.retrieve("d", "greyhound", k=1).hits[0].edges[:1]
+    row = ["default", dialogue_key("default", "d"), edge.edge_id, NOW]
+    for _ in range(SMALL_FRAGMENTS):
+        write_accesses(memory.store, pa.table([[value] for value in row], schema=ACCESSES))
+    layout = memory.store.layout
+    assert due(measure(layout, "accesses"))
 
     async def run() -> None:
         writer: Any = WriterReplica.__new__(WriterReplica)
         await WriterReplica.__init__(writer, settings)
-        for number in range(N_POSTS):
-            await writer.post(posted_session(f"s{number}"))
-        layout = writer._live.store.layout
-        async with asyncio.timeout(20):
-            while any(map(due, (measure(layout, table) for table in ("turns", "edges")))):
-                await asyncio.sleep(0.05)
-        assert measure(layout, "edges").indexed_rows > 0
-        await writer.stop()
+        try:
+            async with asyncio.timeout(20):
+                while due(measure(layout, "accesses")):
+                    await asyncio.sleep(0.05)
+        finally:
+            await writer.stop()
 
     asyncio.run(run())
+    assert measure(layout, "accesses").fragments == 1
