@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         while True:
             time.sleep(WAIT_S)
     except KeyboardInterrupt:  # SIGTERM too, see `serve.app`
-        serve.shutdown()
+        serve.shutdown()  # type: ignore[no-untyped-call]
     return 0
 
 
