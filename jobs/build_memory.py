@@ -165,6 +165,8 @@ def _connect() -> None:
         raise GlongError(f"Ray did not start: {error} Nothing was built; try again.") from error
     signal.signal(signal.SIGTERM, _interrupt)  # `ray.init` puts its own handler in this place
     logging.getLogger("ray.data").setLevel(logging.ERROR)
+    # What it logs with a traceback it also raises, and our message says it in a line.
+    logging.getLogger("ray.data._internal.execution").setLevel(logging.CRITICAL)
 
 
 def _identify(models: ModelsConfig) -> ModelsIdentity:
@@ -183,7 +185,8 @@ def ours(error: ray.exceptions.RayError) -> Exception:
     """Our own error that a worker raised, or Ray's where it is not ours."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, GlongError):
+        # What Ray raises is of both kinds, and its message is a traceback.
+        if isinstance(cause, GlongError) and not isinstance(cause, ray.exceptions.RayError):
             return cause
         cause = getattr(cause, "cause", None) or cause.__cause__
     return error

@@ -96,7 +96,8 @@ def _thread_variables(n_threads: int) -> dict[str, str]:
 
 
 def _configure() -> None:
-    """Settings of Ray Data for this driver: our own progress, small blocks in flight."""
+    """Settings of Ray Data for this driver: our own progress and errors, small blocks in flight."""
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
+    context.raise_original_map_exception = True  # what Ray wraps it in arrives without it
     context.target_max_block_size = 16 * 1024 * 1024

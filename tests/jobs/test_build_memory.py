@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
 from glong.build import Fingerprints
 from glong.errors import ConfigError, ModelError, StoreError
@@ -544,3 +545,12 @@ def test_on_ray_a_missing_extra_is_found_before_any_work(
     assert outcome.stderr.startswith("error: ")
     assert "Traceback" not in outcome.stderr
     assert not (tmp_path / "memory").exists()
+
+
+def test_what_a_worker_raised_is_found_in_what_ray_makes_of_it() -> None:
+    cause = StoreError("No space left on device")
+    error = ray.exceptions.RayTaskError("submit", "Traceback ...", cause).as_instanceof_cause()
+    assert isinstance(error, StoreError)
+    assert build_memory.ours(error) is cause
+    alone = ray.exceptions.RayTaskError("submit", "Traceback ...", KeyError("x"))
+    assert build_memory.ours(alone) is alone
