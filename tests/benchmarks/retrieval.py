@@ -116,7 +116,7 @@ def queries_of(graph: MemoryGraph, n: int) -> list[Query]:
 def agreement(index: MemoryIndex, queries: Sequence[Query]) -> float:
     """Share of the first ten turns that are also the first ten where all cosines are exact."""
     graph = index.graph
-    exact = replace(index, shadow=Shadow(None, graph.turn_vectors, graph.edge_vectors))
+    exact = replace(index, shadow=Shadow.exact(graph.turn_vectors, graph.edge_vectors))
     shares = []
     for query in queries:
         turns, wanted = (
