@@ -4,12 +4,13 @@ Times are RFC 3339 with a zone on the way in and UTC on the way out. Knows nothi
 which ids it keeps for itself.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from glong.sources.records import MAX_NAME_CHARS, MAX_TURN_CHARS
 from glong.store import is_by_hand
@@ -57,6 +58,7 @@ MAX_K = 50
 MAX_PAGE = 500
 _ID_CHARS = 256
 _PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
+_NUMBER = re.compile(r"\s*[-+]?[\d.]+(?:[eE][-+]?\d+)?\s*")
 
 
 def _utf8(text: str) -> str:
@@ -78,6 +80,13 @@ def _of_a_talk(session_id: str) -> str:
     return session_id
 
 
+def _written_out(time: object) -> object:
+    """Not a number, which would pass for seconds since 1970."""
+    if isinstance(time, int | float) or (isinstance(time, str) and _NUMBER.fullmatch(time)):
+        raise ValueError("a time is written out, as in 2026-01-05T10:00:00Z")
+    return time
+
+
 def _utc(time: datetime) -> datetime:
     """The same moment in UTC."""
     try:
@@ -90,7 +99,7 @@ Text = Annotated[str, AfterValidator(_utf8)]
 Name = Annotated[Text, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 IdText = Annotated[Text, Field(min_length=1, max_length=_ID_CHARS, pattern=_PRINTABLE)]
 SessionId = Annotated[IdText, AfterValidator(_of_a_talk)]
-Time = Annotated[AwareDatetime, AfterValidator(_utc)]
+Time = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_utc)]
 Id = Annotated[str, Path(min_length=1, max_length=_ID_CHARS, pattern=_PRINTABLE)]
 TurnIndex = Annotated[int, Path(ge=0, lt=2**31)]
 PageSize = Annotated[int, Query(ge=1, le=MAX_PAGE, description="rows of one page")]

@@ -211,7 +211,8 @@ def test_a_forgotten_session_comes_back_when_its_owner_posts_it_anew(filled: Cli
         {"query": "x", "now": "2026-01-05T10:00:00"}, {"query": "x", "now": "tomorrow"},
         {"query": "x", "recent": ["y"] * 51}, {"query": "x", "unknown": 1}, [], "x", None,
         {"query": "x", "now": "0001-01-01T00:00:00+14:00"},
-        {"query": "x", "recent": [{"speaker": "x"}]},
+        {"query": "x", "recent": [{"speaker": "x"}]}, {"query": "x", "now": 1767607200},
+        {"query": "x", "as_of": "1767607200"}, {"query": "x", "now": 7.5},
     ],
 )  # fmt: skip
 def test_bad_input_is_422_in_our_form(shared: Client, body: Any) -> None:
@@ -237,7 +238,7 @@ def test_broken_json_is_422(shared: Client, content: bytes) -> None:
         {"session_id": ""}, {"session_id": "a\nb"}, {"session_id": "x" * 257}, {"turns": []},
         {"turns": [{"speaker": "", "text": "x"}]}, {"turns": [{"speaker": "a"}]},
         {"turns": [{"speaker": "a", "text": "x" * 100_001}]}, {"started_at": "2026-01-05"},
-        {"session_id": "by-hand"},
+        {"session_id": "by-hand"}, {"started_at": 7.5}, {"started_at": "7.5e3"},
     ],
 )  # fmt: skip
 def test_a_bad_session_is_422_and_nothing_is_stored(shared: Client, change: dict[str, Any]) -> None:

@@ -15,10 +15,12 @@ pytestmark = [
     pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"),
 ]
 
+DRAWN_AT_ONCE = 150
+
 
 @pytest.fixture(scope="module")
 def url(serve_cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The service with a memory of more than 300 facts of ``acme``, and none of ``other``."""
+    """The service; ``acme`` has a memory of more facts than are drawn at once, ``other`` none."""
     folder = tmp_path_factory.mktemp("viewer")
     environ = {
         "GLONG_STORE": str(folder / "store"),
@@ -31,7 +33,7 @@ def url(serve_cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             for session in memories.large():
                 answer = client.post("/v1/dialogues/large/sessions", json=session)
                 assert answer.status_code == 200, answer.text
-            assert len(client.get("/v1/dialogues/large/graph").json()["edges"]) > 300
+            assert len(client.get("/v1/dialogues/large/graph").json()["edges"]) > DRAWN_AT_ONCE
         yield address
 
 
