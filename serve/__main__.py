@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from ray import serve
 from ray.serve.config import HTTPOptions
 
+from glong.errors import ConfigError
+
+BAD_USAGE = 2
 WAIT_S = 10.0
 
 
@@ -21,8 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen at (8000)")
     args = parser.parse_args(argv)
-    from serve.app import app
-
+    try:
+        from serve.app import app
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_USAGE
     serve.start(http_options=HTTPOptions(host=args.host, port=args.port))
     try:
         serve.run(app, name="glong")

@@ -55,3 +55,11 @@ def test_python_m_serve_listens_where_it_is_told_and_stops_in_order(
     options, *others = done
     assert (options.host, options.port) == ("10.0.0.7", 8123)
     assert others == ["glong", "shut down"]
+
+
+def test_what_is_not_allowed_is_said_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("GLONG_STORE", raising=False)
+    assert main([]) == 2
+    assert capsys.readouterr().err.startswith("error: GLONG_STORE is not set; give the folder")
