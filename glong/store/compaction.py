@@ -65,8 +65,7 @@ def _delete_garbage(layout: Layout, table: str, cutoff: datetime) -> int:
     """Delete rows that were there at ``cutoff`` and visible neither then nor now; returns how many.
 
     Then: a reader may still hold that version of ``sessions``. There at ``cutoff``: a younger row
-        may belong
-    to a wave whose manifest is yet to come.
+    may belong to a wave whose manifest is yet to come.
     """
     old = _version_at(layout.dataset(table), cutoff)
     old_sessions = _version_at(layout.dataset("sessions"), cutoff)

@@ -5,6 +5,7 @@ that would delete files that a later commit names. If a writer was faster, the w
 next call.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from typing import Any
 
 import lance
 
-from glong.errors import ConflictError
+from glong.errors import ConflictError, StoreError
 from glong.store.layout import Layout, translated
 
 __all__ = [
@@ -35,9 +36,13 @@ SMALL_FRAGMENTS_OF_SESSIONS = 8
 """``sessions`` is merged into: at 200 fragments a merge takes 39 ms instead of 9."""
 TARGET_ROWS = 131_072
 """Rows of a compacted file: 200 MB with 384-dimensional vectors."""
-EXPIRED_VERSIONS = 50
-VERSIONS_KEPT = timedelta(hours=6)
-"""Far longer than any read or wave takes."""
+EXPIRED_VERSIONS, EXPIRED_SHARE = 50, 4
+"""Old versions are dropped as soon as there are so many, and one of so many is old: looking which
+files the others need takes time for each of them."""
+VERSIONS_KEPT = timedelta(hours=1)
+"""Longer than any read or wave takes. Finding the latest version takes longer the more there are:
+0.3 ms at 1,000, which every question to the service pays."""
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Upkeep(StrEnum):
@@ -79,7 +84,8 @@ def due(health: TableHealth) -> tuple[Upkeep, ...]:
     wanted = {
         Upkeep.COMPACT: health.small_fragments >= limit,
         Upkeep.INDEX: health.unindexed_fragments >= UNINDEXED_FRAGMENTS,
-        Upkeep.CLEANUP: health.expired_versions >= EXPIRED_VERSIONS,
+        Upkeep.CLEANUP: health.expired_versions
+        >= max(EXPIRED_VERSIONS, health.versions / EXPIRED_SHARE),
     }
     return tuple(work for work, is_due in wanted.items() if is_due)
 
@@ -89,7 +95,8 @@ def measure(layout: Layout, table: str) -> TableHealth:
     dataset = layout.dataset(table)
     with translated(f"measure table {table} of {layout.uri}"):
         sizes = [fragment.count_rows() for fragment in dataset.get_fragments()]
-        times = [commit_time(version) for version in dataset.versions()]
+        versions = [int(ref["version"]) for ref in dataset.version_refs()]
+        latest = commit_time(dataset.get_version())
         index = _index_statistics(dataset)
     return TableHealth(
         table=table,
@@ -98,9 +105,19 @@ def measure(layout: Layout, table: str) -> TableHealth:
         small_fragments=sum(1 for size in sizes if size < TARGET_ROWS),
         indexed_rows=index["num_indexed_rows"] if index else 0,
         unindexed_fragments=index["num_unindexed_fragments"] if index else len(sizes),
-        versions=len(times),
-        expired_versions=sum(1 for time in times if time < max(times) - VERSIONS_KEPT),
+        versions=len(versions),
+        expired_versions=bisect_left(
+            versions, latest - VERSIONS_KEPT, key=lambda version: _committed(layout, table, version)
+        ),
     )
+
+
+def _committed(layout: Layout, table: str, version: int) -> datetime:
+    """When a version was committed; other upkeep may have dropped it just now."""
+    try:
+        return commit_time(layout.dataset(table, version).get_version())
+    except StoreError:
+        return _LONG_AGO
 
 
 def commit_time(version: Mapping[str, Any]) -> datetime:

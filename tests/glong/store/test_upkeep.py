@@ -1,4 +1,5 @@
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,8 @@ FINE = TableHealth(
         ({"unindexed_fragments": 4}, (Upkeep.INDEX,)),
         ({"small_fragments": 32}, (Upkeep.COMPACT,)),
         ({"expired_versions": 50}, (Upkeep.CLEANUP,)),
+        ({"versions": 400, "expired_versions": 99}, ()),
+        ({"versions": 400, "expired_versions": 100}, (Upkeep.CLEANUP,)),
         ({"table": "sessions"}, (Upkeep.COMPACT,)),
         ({"table": "sessions", "small_fragments": 7}, ()),
         (
@@ -67,3 +70,27 @@ def test_a_faster_writer_leaves_the_work_for_later(
         patched.setattr(upkeep, "carry_out", busy)
         assert store.routine() == ()
     assert "edges index" in store.routine()
+
+
+def test_old_versions_are_counted_by_their_time_and_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store(tmp_path / "s")
+    for n in range(8):
+        store.append_wave(wave(f"b{n}", built_session("d", f"s{n}")))
+    times = [upkeep.commit_time(v) for v in store.layout.dataset("turns").versions()]
+    monkeypatch.setattr(upkeep, "VERSIONS_KEPT", times[-1] - times[5])
+    health = upkeep.measure(store.layout, "turns")
+    assert (health.versions, health.expired_versions) == (len(times), 5)
+    monkeypatch.setattr(upkeep, "EXPIRED_VERSIONS", 5)
+    monkeypatch.setattr(upkeep, "VERSIONS_KEPT", timedelta(0))
+    assert "turns cleanup" in store.routine()
+    assert upkeep.measure(store.layout, "turns").versions <= 3
+    assert store.read_graph("default", "d").n_edges == 16
+
+
+def test_a_version_that_is_gone_meanwhile_counts_as_old(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "s")
+    assert upkeep._committed(store.layout, "turns", 99) < upkeep._committed(
+        store.layout, "turns", 1
+    )
