@@ -49,7 +49,7 @@ class MemoryIndex:
         around: (T,) length of each turn's vector with half of each neighbour's added.
         edge_order: (E,) edges sorted by turn.
         edge_starts: (T + 1,) place in ``edge_order`` of each turn's first edge.
-        least: (T,) -inf, 0 for a turn without edges.
+        stating: turns that have edges, ascending.
         damping: (N,) factor of an entity's similarity, below 1 for hubs.
         speakers: lower-case words of a speaker's name -> (T,) whether they speak.
         form: name -> (T,) what a turn is like in itself.
@@ -71,7 +71,7 @@ class MemoryIndex:
     around: Floats
     edge_order: NDArray[np.int64]
     edge_starts: NDArray[np.int64]
-    least: Floats
+    stating: NDArray[np.int64]
     damping: Floats
     speakers: dict[str, NDArray[np.bool_]]
     form: dict[str, Floats]
@@ -112,7 +112,7 @@ class MemoryIndex:
             around=_around(graph.turn_vectors, beside),
             edge_order=edge_order,
             edge_starts=np.concatenate([[0], np.cumsum(counts)]),
-            least=np.where(counts > 0, -np.inf, 0).astype(np.float32),
+            stating=np.flatnonzero(counts),
             damping=np.sqrt(_HUB / np.maximum(_HUB, degree)).astype(np.float32),
             speakers=speaks.by_word(),
             form=_form(graph.turn_texts, n_words, beside[:, 0]),
@@ -135,8 +135,10 @@ class MemoryIndex:
 
     def best_edge(self, values: Floats) -> Floats:
         """(T,) the largest of (E,) values among each turn's edges; 0 for a turn without."""
-        best = self.least.copy()
-        np.maximum.at(best, self.graph.edge_turn, values)
+        best = np.zeros(self.graph.n_turns, np.float32)
+        if len(self.stating):
+            first = self.edge_starts[self.stating]
+            best[self.stating] = np.maximum.reduceat(values[self.edge_order], first)
         return best
 
 

@@ -54,6 +54,11 @@ _WORD = re.compile(r"\w+")
 _TIME_WORDS = frozenset(
     ("yesterday", "today", "tonight", "tomorrow", "ago", "last", "next", "weekend", "recently")
 ).union(_DAYS, set(_MONTHS) - set(_WORDS_TOO))
+_HINTS = frozenset(("yesterday", "today", "tonight", "ago", "last", "past", "this")).union(
+    _MONTHS, (month[:3] for month in _MONTHS)
+)
+"""Every span has one of these words or a digit."""
+_DIGIT = re.compile(r"\d")
 _A_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
@@ -78,6 +83,8 @@ def time_spans(text: str, now_s: float) -> list[Span]:
     now = datetime.fromtimestamp(now_s, UTC)
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     lower = text.replace("\u0130", "I").lower()  # the one letter that is longer in lower case
+    if _HINTS.isdisjoint(_WORD.findall(lower)) and not _DIGIT.search(lower):
+        return []  # as most queries: the patterns take 20 times as long to find nothing
     spans = [*_dates(text, lower, now), *_relative(lower, today)]
     return [(start.timestamp(), end.timestamp()) for start, end in spans]
 

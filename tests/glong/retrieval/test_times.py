@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glong.retrieval import times
 from glong.retrieval.times import asks_when, says_time, time_spans
 
 NOW = datetime(2024, 5, 17, 15, 30, tzinfo=UTC)
@@ -142,6 +143,17 @@ def test_no_text_breaks_it_and_every_span_has_a_length(text: str, now: datetime)
     assert all(start < end for start, end in time_spans(text, now.timestamp()))
     asks_when(text)
     says_time(text)
+
+
+@given(st.lists(PIECES, max_size=6), st.sampled_from(["", " ", "-", ", ", "."]), TIMES)
+@settings(max_examples=300, deadline=None)
+def test_a_text_without_a_hint_has_no_span(pieces: list[str], gap: str, now: datetime) -> None:
+    text = gap.join(pieces)
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    lower = text.replace("\u0130", "I").lower()
+    patterns = [*times._dates(text, lower, now), *times._relative(lower, today)]
+    found = time_spans(text, now.timestamp())
+    assert found == [(start.timestamp(), end.timestamp()) for start, end in patterns]
 
 
 @given(TIMES)
