@@ -20,8 +20,9 @@ from glong.config import load_models_config
 from glong.errors import ConfigError
 from serve.api import make_api
 from serve.auth import Keys, load_keys
-from serve.deployments import Encoder, Memories, Responder, Writer
+from serve.deployments import Responder, Writer
 from serve.logs import LOG, set_up
+from serve.memories import Memories
 from serve.metrics import RequestMeters
 from serve.services import RayServices
 from serve.settings import ServeSettings, settings_from
@@ -44,7 +45,6 @@ class Api:
         settings: ServeSettings,
         keys: Keys,
         memories: DeploymentHandle[Any],
-        encoder: DeploymentHandle[Any],
         writer: DeploymentHandle[Any],
         responder: DeploymentHandle[Any] | None,
     ) -> None:
@@ -52,7 +52,7 @@ class Api:
         require_keys_behind_haproxy(keys)
         self._keys = keys
         self._services = RayServices(
-            settings, memories=memories, encoder=encoder, writer=writer, responder=responder
+            settings, memories=memories, writer=writer, responder=responder
         )
         if not keys.entries:
             why = "GLONG_KEYS_FILE is not set: peers other than loopback get 403"
@@ -93,9 +93,6 @@ def build_app(settings: ServeSettings) -> Application:
     memories = serve.deployment(
         name="Memories", max_ongoing_requests=32, max_queued_requests=64, **_SMALL
     )(Memories)
-    encoder = serve.deployment(
-        name="Encoder", max_ongoing_requests=128, max_queued_requests=256, **_SMALL
-    )(Encoder)
     writer = serve.deployment(
         name="Writer",
         # More than may wait in it, so that it is the writer that refuses.
@@ -115,7 +112,6 @@ def build_app(settings: ServeSettings) -> Application:
         settings,
         keys,
         memories.bind(settings),
-        encoder.bind(settings),
         writer.bind(settings),
         responder.bind(settings) if has_responder else None,
     )

@@ -20,7 +20,6 @@ from serve.errors import NOT_FOUND, Problem, ProblemError, document
 from serve.events import checked, event, event_stream, started
 from serve.logs import LOG
 from serve.reading import hit_document
-from serve.recall import recall
 from serve.records import Document, Posted, Question
 from serve.respond import usage_document
 from serve.services import Services
@@ -94,7 +93,7 @@ class _Exchange:
             now=self.now,
         )
         try:
-            return (await recall(self._services, question)).retrieval
+            return (await self._services.retrieve(question)).retrieval
         except ProblemError as error:
             if error.problem != NOT_FOUND:
                 raise

@@ -1,263 +1,31 @@
-"""What runs in the replicas: thin shells around the read side, the write side and the models.
+"""The replicas that write and that generate: thin shells around the write side and the models.
 
-What blocks runs in threads. Refusals are returned, not raised: Ray logs what a replica raises, and
-such messages can name people's words.
+What blocks runs in threads.
 """
 
 import asyncio
-import atexit
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 from time import perf_counter
-from typing import ParamSpec, TypeVar
-
-from ray import serve
 
 from glong.build import Models
 from glong.config import load_models_config
-from glong.errors import GlongError, ModelError, StoreError
-from glong.ids import dialogue_key
+from glong.errors import StoreError
 from glong.memory import Memory, store_meta
 from glong.models.load import load_encoder, load_responder, load_scorer
 from glong.protocols import StreamingGenerator
 from glong.store import Store
-from glong.types import Generation, GenerationRequest, Retrieval, Vectors
-from serve.accesses import AccessBuffer, write_accesses
-from serve.cache import LoadingCache
-from serve.errors import Problem, ProblemError, problem_of
+from glong.types import Generation, GenerationRequest
+from serve.attempts import attempt, in_thread
+from serve.errors import Problem
 from serve.logs import LOG, set_up
-from serve.metrics import CacheMeters, WriteMeters
-from serve.reading import Held, Reader
-from serve.records import Answered, Ask, Changed, Document, FactChange, Forget, Ingested, Posted
+from serve.metrics import WriteMeters
+from serve.records import Changed, Document, FactChange, Forget, Ingested, Posted
 from serve.reuse import reusing_extractor
 from serve.settings import ServeSettings
-from serve.warming import warm_reader, warm_search
 from serve.writing import LiveWriter, wait_for_purge
 
-__all__ = ["Encoder", "Memories", "Responder", "Writer", "attempt", "changed"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-MAX_STICKY = 4_000
-"""Memories that a replica is known for to the router; at least as many as it keeps in its cache."""
-
-
-async def attempt(work: Awaitable[R]) -> R | Problem:
-    """The result, or why there is none."""
-    try:
-        return await work
-    except ProblemError as error:
-        return error.problem
-    except GlongError as error:
-        problem = problem_of(error)
-        if problem.status >= 500:
-            LOG.warning("refused", extra={"fields": {"type": problem.type}})
-        return problem
-
-
-async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | Problem:
-    """The same of something that blocks."""
-    return await attempt(asyncio.to_thread(work, *args, **kwargs))
-
-
-class Memories:
-    """Graphs on demand: loaded once, kept while there is room, renewed after a commit."""
-
-    async def __init__(self, settings: ServeSettings) -> None:  # type: ignore[misc]
-        set_up()
-        self._settings = settings
-        self._opened: Reader | None = None
-        self._cache: LoadingCache[Held] = LoadingCache(
-            settings.max_graphs, int(settings.max_graph_mb * 2**20)
-        )
-        self._accesses = AccessBuffer()
-        self._meters = CacheMeters()
-        self._forgotten_version = -1
-        await asyncio.to_thread(self._warm)
-        self._upkeep = asyncio.create_task(self._keep_up())
-        atexit.register(self._flush_at_exit)
-
-    def _warm(self) -> None:
-        warm_search()
-        with contextlib.suppress(StoreError):  # the writer makes it, or `ready` says what is wrong
-            warm_reader(self._reader())
-
-    def _reader(self) -> Reader:
-        """The store, which the writer makes where there is none.
-
-        Raises:
-            StoreNotFoundError: it is not there yet.
-        """
-        if self._opened is None:
-            self._opened = Reader(Store.open(self._settings.store))
-        return self._opened
-
-    @serve.multiplexed(max_num_models_per_replica=MAX_STICKY)  # type: ignore[untyped-decorator]
-    async def _sticky(self, key: str) -> str:
-        """Ray then sends this memory's requests here; the cache below decides what is kept."""
-        return key
-
-    async def _stick(self) -> None:
-        if routed := serve.get_multiplexed_model_id():
-            await self._sticky(routed)
-
-    async def _held(self, tenant: str, dialogue_id: str) -> Held:
-        """The memory as of now.
-
-        Raises:
-            NotFoundError: the tenant has no such dialogue.
-        """
-        reader = await asyncio.to_thread(self._reader)
-        stamp = await asyncio.to_thread(reader.stamp)
-
-        async def load(held: Held | None) -> Held:
-            loaded = await asyncio.to_thread(reader.load, tenant, dialogue_id, held)
-            self._meters.loaded(loaded.load_s)
-            return loaded
-
-        return await self._cache.get(dialogue_key(tenant, dialogue_id), stamp, load)
-
-    async def retrieve(self, ask: Ask) -> Answered | Problem:
-        """The memories that answer a question; noted as accessed."""
-        return await attempt(self._retrieve(ask))
-
-    async def _retrieve(self, ask: Ask) -> Answered:
-        question = ask.question
-        key = dialogue_key(question.tenant, question.dialogue_id)
-        await self._stick()
-        held = self._cache.peek(key)
-        # One thread for a memory that is here, from the check of its age to the hits.
-        found = await asyncio.to_thread(self._answer_held, held, ask)
-        if held is None or found is None:
-            began_s = perf_counter()
-            held = await self._held(question.tenant, question.dialogue_id)
-            graph_s = perf_counter() - began_s
-            found = await asyncio.to_thread(Reader.answered, held, ask, graph_s)
-        else:
-            self._cache.used(key)
-        await self._note(found.retrieval, held, ask)
-        return found
-
-    def _answer_held(self, held: Held | None, ask: Ask) -> Answered | None:
-        return self._reader().answer_held(held, ask)
-
-    async def _note(self, retrieval: Retrieval, held: Held, ask: Ask) -> None:
-        """The triplets of the hits were accessed."""
-        question = ask.question
-        used = [edge.edge_id for hit in retrieval.hits for edge in hit.edges]
-        self._accesses.add(question.tenant, question.dialogue_id, used, ask.now)
-        if question.profile == "paper" and used:  # whose next score depends on it
-            touched = await asyncio.to_thread(self._reader().touched, held, retrieval, ask.now)
-            self._cache.swap(dialogue_key(question.tenant, question.dialogue_id), held, touched)
-
-    async def graph(self, tenant: str, dialogue_id: str) -> Document | Problem:
-        """One memory as nodes and edges."""
-
-        async def read() -> Document:
-            await self._stick()
-            held = await self._held(tenant, dialogue_id)
-            return await asyncio.to_thread(self._reader().graph, dialogue_id, held)
-
-        return await attempt(read())
-
-    async def export(self, tenant: str, dialogue_id: str) -> Document | Problem:
-        """All visible rows of one memory."""
-        return await in_thread(lambda: self._reader().store.export_dialogue(tenant, dialogue_id))
-
-    async def dialogues(
-        self, tenant: str, search: str, after: str, limit: int
-    ) -> Document | Problem:
-        """A page of a tenant's dialogues."""
-        return await in_thread(lambda: self._reader().dialogues(tenant, search, after, limit))
-
-    async def sessions(
-        self, tenant: str, dialogue_id: str, after: str, limit: int
-    ) -> Document | Problem:
-        """A page of a dialogue's sessions."""
-        return await in_thread(lambda: self._reader().sessions(tenant, dialogue_id, after, limit))
-
-    async def ready(self) -> bool | Problem:
-        """Whether the store can be read."""
-
-        def check() -> bool:
-            return self._reader().stamp() >= (0,)
-
-        return await in_thread(check)
-
-    async def _keep_up(self) -> None:
-        """Now and then: let go of what was forgotten, write accesses, report."""
-        while True:
-            await asyncio.sleep(self._settings.flush_s)
-            try:
-                await self._sweep()
-                await self._flush()
-            except StoreError as error:
-                fields = {"error": type(error).__name__, "accesses": len(self._accesses)}
-                LOG.warning("upkeep_put_off", extra={"fields": fields})
-            counts = self._cache.counts
-            seen = {"hit": counts.hits, "miss": counts.misses, "refresh": counts.refreshes}
-            self._meters.report(seen, len(self._cache), counts.nbytes)
-
-    async def _sweep(self) -> None:
-        """After a forgetting anywhere: drop the memories that it may concern."""
-        if self._opened is None:
-            return
-        store = self._opened.store
-        version = await asyncio.to_thread(lambda: int(store.layout.dataset("forgotten").version))
-        if version == self._forgotten_version:
-            return
-        forgotten = await asyncio.to_thread(store.forgotten)
-        self._cache.drop(filter(forgotten.touches, self._cache.held()))
-        self._accesses.drop(forgotten.touches)
-        self._forgotten_version = version
-
-    async def _flush(self) -> None:
-        if self._opened is None or not len(self._accesses):
-            return
-        rows = self._accesses.take()
-        try:
-            n = await asyncio.to_thread(write_accesses, self._opened.store, rows)
-        except StoreError:
-            self._accesses.put_back(rows)
-            raise
-        self._meters.accesses_written(n)
-
-    def _flush_at_exit(self) -> None:
-        """A process that is told to end (SIGTERM) writes what is left; Ray calls no `__del__`."""
-        if self._opened is not None and len(self._accesses):
-            write_accesses(self._opened.store, self._accesses.take())
-
-    async def __del__(self) -> None:
-        """Ray may call and await this when it stops a replica, but kills it after 20 seconds."""
-        self._upkeep.cancel()
-        with contextlib.suppress(StoreError):
-            await self._flush()
-
-
-class Encoder:
-    """Queries that come together are encoded together."""
-
-    def __init__(self, settings: ServeSettings) -> None:
-        set_up()
-        self._encoder = load_encoder(load_models_config(settings.models).encoder)
-        with contextlib.suppress(ModelError):  # an endpoint that is down now may be up later
-            self._encoder.encode(["ready"])
-
-    @serve.batch(max_batch_size=32, batch_wait_timeout_s=0.002)
-    async def _encode(self, texts: Sequence[str]) -> list[Vectors | Problem]:
-        vectors = await in_thread(self._encoder.encode, texts)
-        return [vectors] * len(texts) if isinstance(vectors, Problem) else list(vectors)
-
-    async def encode(self, text: str) -> Vectors | Problem:
-        """The vector of one text, shape (d,)."""
-        vector: Vectors | Problem = await self._encode(text)
-        return vector
-
-    async def ready(self) -> bool:
-        """The model is loaded, else the replica would not be there."""
-        return True
+__all__ = ["Responder", "Writer", "changed"]
 
 
 class Writer:

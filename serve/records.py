@@ -22,7 +22,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a client asks of one memory; ``recent`` are the turns before, oldest first."""
+    """What a client asks of one memory.
+
+    ``recent`` are the turns before, oldest first; ``now`` is the moment of the answer if it is
+    ``None``.
+    """
 
     tenant: str
     dialogue_id: str
@@ -45,7 +49,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The hits, how long getting the graph and searching it took, and what parts count.
+    """The hits, how long each step took, and what parts count.
 
     Attributes:
         retrieval: the hits.

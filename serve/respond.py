@@ -13,7 +13,6 @@ from serve.dependencies import CalledServices, Tenant
 from serve.errors import ProblemError, document
 from serve.events import checked, event, event_stream, started
 from serve.reading import hit_document
-from serve.recall import recall
 from serve.records import Document, Question
 from serve.schemas import Id, RespondIn, RespondOut, recent_texts
 
@@ -49,7 +48,7 @@ async def respond(
         profile=asked.profile,
         now=now,
     )
-    retrieval = (await recall(services, question)).retrieval
+    retrieval = (await services.retrieve(question)).retrieval
     layout = Layout(agent=asked.agent, user=asked.user, ages=asked.profile != "paper")
     prompt = build_prompt(asked.message, retrieval.hits, recent, now=now, layout=layout)
     generation = GenerationRequest(prompt.messages, asked.max_tokens)

@@ -18,10 +18,19 @@ from ray.serve.exceptions import (
 from ray.serve.handle import DeploymentHandle
 
 from glong.ids import dialogue_key
-from glong.types import Generation, GenerationRequest, Vectors
+from glong.types import Generation, GenerationRequest
 from serve.errors import Problem, ProblemError, overloaded, timed_out
 from serve.metrics import scrape
-from serve.records import Answered, Ask, Changed, Document, FactChange, Forget, Ingested, Posted
+from serve.records import (
+    Answered,
+    Changed,
+    Document,
+    FactChange,
+    Forget,
+    Ingested,
+    Posted,
+    Question,
+)
 from serve.settings import ServeSettings
 
 __all__ = ["NO_RESPONDER", "RayServices", "Services"]
@@ -37,11 +46,7 @@ _READY_S = 5.0
 class Services(Protocol):
     """The rest of the service; every method raises :class:`~serve.errors.ProblemError`."""
 
-    async def encode(self, text: str) -> Vectors:
-        """The vector of one text, shape (d,)."""
-        ...
-
-    async def retrieve(self, ask: Ask) -> Answered:
+    async def retrieve(self, question: Question) -> Answered:
         """The memories that answer best."""
         ...
 
@@ -98,13 +103,11 @@ class RayServices:
         settings: ServeSettings,
         *,
         memories: DeploymentHandle[Any],
-        encoder: DeploymentHandle[Any],
         writer: DeploymentHandle[Any],
         responder: DeploymentHandle[Any] | None,
     ) -> None:
         self._settings = settings
         self._memories = memories
-        self._encoder = encoder
         self._writer = writer
         self._responder = responder
 
@@ -124,17 +127,12 @@ class RayServices:
     async def _write(self, what: str, response: Awaitable[Any]) -> Any:
         return await answered(what, response, self._settings.write_timeout_s)
 
-    async def encode(self, text: str) -> Vectors:
-        """The vector of one text, shape (d,)."""
-        vector: Vectors = await self._read(
-            "encode the query", lambda: self._encoder.encode.remote(text)
-        )
-        return vector
-
-    async def retrieve(self, ask: Ask) -> Answered:
+    async def retrieve(self, question: Question) -> Answered:
         """The memories that answer best."""
-        handle = self._memory(ask.question.tenant, ask.question.dialogue_id)
-        found: Answered = await self._read("search the memory", lambda: handle.retrieve.remote(ask))
+        handle = self._memory(question.tenant, question.dialogue_id)
+        found: Answered = await self._read(
+            "search the memory", lambda: handle.retrieve.remote(question)
+        )
         return found
 
     async def graph(self, tenant: str, dialogue_id: str) -> Document:
@@ -209,7 +207,7 @@ class RayServices:
 
     async def not_ready(self) -> list[str]:
         """Names of the parts that do not work yet."""
-        parts = {"memories": self._memories, "encoder": self._encoder, "writer": self._writer}
+        parts = {"memories": self._memories, "writer": self._writer}
         if self._responder is not None:
             parts["responder"] = self._responder
         checks = (answered("be ready", part.ready.remote(), _READY_S) for part in parts.values())

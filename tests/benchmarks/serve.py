@@ -9,7 +9,7 @@ Starts Ray and the service in this program, on a port of its own, and asks it ov
   less what they take while nothing is asked.
 - *encoding*: the named baseline, one query at a time through the encoder alone, in this process.
 - *floor*: the same clients and the same Ray, an application that does nothing: an ingress that
-  awaits two other deployments, one after another, and answers as many bytes.
+  awaits one other deployment and answers as many bytes.
 - *cold*: the first question to a memory, which is loaded then.
 - *many*: more memories than the cache holds, each asked once, while the bytes of the replica are
   watched.
@@ -356,17 +356,15 @@ def floor_app() -> Any:
             return asked * 20
 
     class Front:
-        def __init__(self, one: DeploymentHandle[Any], other: DeploymentHandle[Any]) -> None:
-            self._parts = one, other
+        def __init__(self, back: DeploymentHandle[Any]) -> None:
+            self._back = back
 
         async def __call__(self, request: Request) -> Response:
-            body = await request.body()
-            for part in self._parts:
-                found: bytes = await part.call.remote(body)
+            found: bytes = await self._back.call.remote(await request.body())
             return Response(found, media_type="application/json")
 
-    parts = [serve.deployment(name=name, **small)(Nothing).bind() for name in ("One", "Other")]
-    return serve.deployment(name="Front", **small)(Front).bind(*parts)
+    back = serve.deployment(name="Back", **small)(Nothing).bind()
+    return serve.deployment(name="Front", **small)(Front).bind(back)
 
 
 def idle_share(seconds: float) -> float:

@@ -258,7 +258,7 @@ def test_killed_replicas_give_no_wrong_answer_and_errors_only_for_a_while(tmp_pa
         expected = fill(http)
         assert all(expected.values())
         windows: dict[str, Any] = {}
-        for deployment in ("Memories", "Encoder", "Api"):
+        for deployment in ("Memories", "Api"):
             with under_load(served, expected) as seen:
                 at_s = kill_under_load(served, seen, deployment)
             late = [(when - at_s, what) for when, what in seen.errors if when > at_s + WINDOW_S]

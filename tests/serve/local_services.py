@@ -6,6 +6,7 @@ That Ray Serve connects them in the same way is tested in ``test_service.py``.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from glong.build import Models
@@ -15,14 +16,26 @@ from glong.memory import Memory, store_meta
 from glong.models.fake import FakeResponder
 from glong.models.load import load_models
 from glong.protocols import Generator, StreamingGenerator
+from glong.retrieval import query_text
 from glong.store import Store
-from glong.types import Generation, GenerationRequest, Vectors
+from glong.types import Generation, GenerationRequest
 from serve.accesses import AccessBuffer
+from serve.attempts import attempt
 from serve.cache import LoadingCache
-from serve.deployments import attempt, changed
+from serve.deployments import changed
 from serve.errors import Problem, ProblemError
 from serve.reading import Held, Reader
-from serve.records import Answered, Ask, Changed, Document, FactChange, Forget, Ingested, Posted
+from serve.records import (
+    Answered,
+    Ask,
+    Changed,
+    Document,
+    FactChange,
+    Forget,
+    Ingested,
+    Posted,
+    Question,
+)
 from serve.writing import LiveWriter
 
 R = TypeVar("R")
@@ -49,14 +62,13 @@ class LocalServices:
 
         return await self.cache.get(dialogue_key(tenant, dialogue_id), self.reader.stamp(), load)
 
-    async def encode(self, text: str) -> Vectors:
-        vector: Vectors = self.models.encoder.encode([text])[0]
-        return vector
+    async def retrieve(self, question: Question) -> Answered:
+        vector = self.models.encoder.encode([query_text(question.query, question.recent)])[0]
+        ask = Ask(question=question, vector=vector, now=question.now or datetime.now(UTC))
 
-    async def retrieve(self, ask: Ask) -> Answered:
         async def work() -> Answered:
-            held = await self._held(ask.question.tenant, ask.question.dialogue_id)
-            factors = self.reader.factors(held, ask.question.profile)
+            held = await self._held(question.tenant, question.dialogue_id)
+            factors = self.reader.factors(held, question.profile)
             return Answered(self.reader.answer(held, ask), {"search": 0.0}, factors)
 
         return await raised(work())

@@ -344,10 +344,10 @@ def test_a_tenant_writes_into_its_own_memory_only(filled: Client) -> None:
 
 
 def test_a_part_that_is_not_there_makes_it_not_ready(client: Client) -> None:
-    client.services.down = ["encoder"]
+    client.services.down = ["writer"]
     response = client("GET", "/readyz")
     assert response.status_code == 503
-    assert "encoder" in error_of(response)["message"]
+    assert "writer" in error_of(response)["message"]
 
 
 def test_a_clients_request_id_comes_back_unless_it_is_odd(shared: Client) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ import pytest
 from glong.config import FAKE_MODELS
 from glong.ids import dialogue_key
 from glong.memory import Memory
-from glong.retrieval import query_text
 from glong.store.upkeep import SMALL_FRAGMENTS, due, measure
 from glong.tables import ACCESSES
+from glong.types import Vectors
 from serve.accesses import write_accesses
-from serve.deployments import Memories, Writer
+from serve.deployments import Writer
 from serve.errors import NOT_FOUND
-from serve.records import Answered, Ask, Question
+from serve.memories import Memories
+from serve.records import Answered, Question
 from serve.settings import ServeSettings
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -35,6 +35,11 @@ class Replica(Memories):
     """Stopped by the test, as Ray does it; not once more when Python lets go of it."""
 
     stop = Memories.__del__
+
+    async def _encode(self, text: str) -> Vectors:
+        """Alone: what makes batches is Ray's."""
+        vector: Vectors = self._encoder.encode([text])[0]
+        return vector
 
     def __del__(self) -> None:
         return None
@@ -61,10 +66,8 @@ def in_replica(store: str, work: Callable[[Any], Awaitable[None]], flush_s: floa
     asyncio.run(run())
 
 
-def ask(memory: Memory, query: str = "greyhound", profile: str = "hybrid") -> Ask:
-    question = Question(tenant="default", dialogue_id="d", query=query, profile=profile)
-    vector = memory.models.encoder.encode([query_text(query)])[0]
-    return Ask(question=question, vector=vector, now=NOW)
+def ask(query: str = "greyhound", profile: str = "hybrid") -> Question:
+    return Question(tenant="default", dialogue_id="d", query=query, profile=profile, now=NOW)
 
 
 def used(answered: Answered) -> set[str]:
@@ -80,7 +83,7 @@ def accessed(memory: Memory) -> set[str]:
 
 def test_a_memory_is_loaded_once_and_then_held(memory: Memory) -> None:
     async def work(replica: Any) -> None:
-        first, second = [await replica.retrieve(ask(memory)) for _ in range(2)]
+        first, second = [await replica.retrieve(ask()) for _ in range(2)]
         assert first.retrieval == second.retrieval
         counts = replica._cache.counts
         assert (counts.misses, counts.hits, counts.refreshes) == (1, 1, 0)
@@ -90,7 +93,7 @@ def test_a_memory_is_loaded_once_and_then_held(memory: Memory) -> None:
 
 def test_many_cold_questions_at_once_load_once(memory: Memory) -> None:
     async def work(replica: Any) -> None:
-        answers = await asyncio.gather(*(replica.retrieve(ask(memory)) for _ in range(20)))
+        answers = await asyncio.gather(*(replica.retrieve(ask()) for _ in range(20)))
         assert len({str(answer.retrieval) for answer in answers}) == 1
         assert len(replica._cache) == 1
 
@@ -99,15 +102,15 @@ def test_many_cold_questions_at_once_load_once(memory: Memory) -> None:
 
 def test_a_commit_by_anyone_is_seen_by_the_next_question(memory: Memory) -> None:
     async def work(replica: Any) -> None:
-        await replica.retrieve(ask(memory))
+        await replica.retrieve(ask())
         for number in range(5):
             said = [{"speaker": "Tom", "text": f"I have the theremin number {number}."}]
             memory.add_session("d", said, session_id=f"t{number}", started_at=START)
-            answered = await replica.retrieve(ask(memory, f"theremin number {number}"))
+            answered = await replica.retrieve(ask(f"theremin number {number}"))
             assert answered.retrieval.store_version == memory.store.version
             assert f"number {number}" in answered.retrieval.hits[0].turn.text
         memory.forget("d")
-        assert await replica.retrieve(ask(memory)) == NOT_FOUND
+        assert await replica.retrieve(ask()) == NOT_FOUND
 
     in_replica(memory.store.uri, work)
 
@@ -116,7 +119,7 @@ def test_accesses_are_in_the_store_when_the_replica_has_stopped(memory: Memory) 
     seen: set[str] = set()
 
     async def work(replica: Any) -> None:
-        seen.update(used(await replica.retrieve(ask(memory))))
+        seen.update(used(await replica.retrieve(ask())))
         assert accessed(memory) == set()
 
     in_replica(memory.store.uri, work)
@@ -126,9 +129,8 @@ def test_accesses_are_in_the_store_when_the_replica_has_stopped(memory: Memory) 
 
 def test_the_paper_sees_its_own_access_at_the_next_question(memory: Memory) -> None:
     async def work(replica: Any) -> None:
-        first = await replica.retrieve(ask(memory, profile="paper"))
-        later = replace(ask(memory, profile="paper"), now=NOW)
-        second = await replica.retrieve(later)
+        first = await replica.retrieve(ask(profile="paper"))
+        second = await replica.retrieve(ask(profile="paper"))
         recency = [[hit.parts["recency"] for hit in a.retrieval.hits] for a in (first, second)]
         assert max(recency[0]) < 1 == min(recency[1])
 
@@ -141,7 +143,7 @@ def test_a_replica_starts_before_there_is_a_store(tmp_path: Path) -> None:
         memory = Memory.open(str(tmp_path / "store"), models=FAKE_MODELS)
         memory.add_session("d", TURNS, session_id="s1", started_at=START)
         assert await replica.ready() is True
-        assert (await replica.retrieve(ask(memory))).retrieval.hits
+        assert (await replica.retrieve(ask())).retrieval.hits
 
     in_replica(str(tmp_path / "store"), work)
 
