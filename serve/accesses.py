@@ -1,6 +1,6 @@
 """Accesses on their way to the store: gathered, then written many at a time; the latest counts."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 
 import pyarrow as pa
@@ -42,10 +42,6 @@ class AccessBuffer:
     def _note(self, key: Key, at: datetime) -> None:
         self._latest[key] = max(at, self._latest.get(key, at))
 
-    def drop(self, gone: Callable[[str], bool]) -> None:
-        """Let go of what is known of the dialogues whose key says so."""
-        self._latest = {key: at for key, at in self._latest.items() if not gone(key[1])}
-
     def take(self) -> pa.Table:
         """All of it as rows of ``accesses``; the buffer is empty then."""
         taken, self._latest = self._latest, {}
@@ -73,12 +69,11 @@ def write_accesses(store: Store, rows: pa.Table) -> int:
         return 0
     with writing(store.layout):
         forgotten = store.forgotten()
-        version = store.layout.dataset("forgotten").version
         keys = pc.unique(rows.column("dialogue_key")).to_pylist()
         touched = [key for key in keys if forgotten.touches(key)]
         rows = _of_known_edges(store, rows, touched)
         append_rows(store.layout, {"accesses": rows})
-        if store.layout.dataset("forgotten").version != version:
+        if store.layout.dataset("forgotten").version != forgotten.version:
             sweep(store.layout, keys)
     return int(rows.num_rows)
 

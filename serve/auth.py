@@ -35,7 +35,7 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 DEFAULT_TENANT = "default"
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _UNKNOWN = Problem(
     401, "unauthorized", "The key is missing or not known.",

@@ -91,9 +91,9 @@ class LoadingCache(Generic[E]):
             load: makes or renews it; one call at a time for a key, shared by all who wait.
 
         Raises:
-            Exception: what ``load`` raises, to all who wait for it; nothing is kept then.
+            Exception: what ``load`` raises; nothing is kept then.
         """
-        first = True
+        first, failed = True, False
         while True:
             entry = self._entries.get(key)
             if entry is not None and is_new(entry.stamp, stamp):
@@ -104,7 +104,14 @@ class LoadingCache(Generic[E]):
                 self.counts.misses += entry is None
                 self.counts.refreshes += entry is not None
             first = False
-            loaded = await self._load(key, load)
+            old = key in self._loading and not failed
+            try:
+                loaded = await self._load(key, load)
+            except Exception:
+                if not old:
+                    raise
+                failed = True  # but it may have begun before what lets the next one succeed
+                continue
             if is_new(loaded.stamp, stamp):
                 return loaded
 
@@ -114,13 +121,8 @@ class LoadingCache(Generic[E]):
         if task is None:
             task = asyncio.create_task(self._loaded(key, load))
             self._loading[key] = task
-            task.add_done_callback(lambda done: self._finished(key, done))
+            task.add_done_callback(_looked_at)
         return await asyncio.shield(task)
-
-    def _finished(self, key: str, task: "asyncio.Task[E]") -> None:
-        del self._loading[key]
-        if not task.cancelled():
-            task.exception()  # looked at, so that asyncio does not log it: who waited has it
 
     async def _loaded(self, key: str, load: "Load[E]") -> E:
         try:
@@ -128,6 +130,10 @@ class LoadingCache(Generic[E]):
         except BaseException:
             self.drop([key])
             raise
+        finally:
+            # Before any waiter goes on: one that found the load listed, but done and too old, would
+            # find it again and again, and never give way to what takes it off the list.
+            del self._loading[key]
         self.drop([key], evicted=False)
         if entry.nbytes <= self._max_bytes:
             self._entries[key] = entry
@@ -139,10 +145,12 @@ class LoadingCache(Generic[E]):
         while len(self._entries) > self._max_entries or self.counts.nbytes > self._max_bytes:
             self.drop([next(iter(self._entries))])
 
-    def swap(self, key: str, old: E, new: E) -> None:
-        """Put an entry of the same weight in the place of ``old``, if that is still there."""
-        if self._entries.get(key) is old:
+    def swap(self, key: str, old: E, new: E) -> bool:
+        """Put an entry of the same weight in the place of ``old``; whether that was still there."""
+        there = self._entries.get(key) is old
+        if there:
             self._entries[key] = new
+        return there
 
     def drop(self, keys: Iterable[str], *, evicted: bool = True) -> None:
         """Let entries go; keys that are not there do not matter."""
@@ -155,6 +163,12 @@ class LoadingCache(Generic[E]):
     def clear(self) -> None:
         """Let all go."""
         self.drop(list(self._entries))
+
+
+def _looked_at(task: "asyncio.Task[E]") -> None:
+    """Who waited has the exception: asyncio need not log it."""
+    if not task.cancelled():
+        task.exception()
 
 
 def is_new(stamp: Stamp, wanted: Stamp) -> bool:

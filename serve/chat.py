@@ -13,6 +13,7 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import JSONResponse, Response
 
 from glong.prompting import Layout, with_memories
+from glong.retrieval.query import N_RECENT
 from glong.types import Generation, GenerationRequest, Message, Prompt, Retrieval, Turn
 from serve.chat_schemas import ChatIn
 from serve.dependencies import CalledServices, Tenant
@@ -22,6 +23,7 @@ from serve.logs import LOG
 from serve.reading import hit_document
 from serve.records import Document, Posted, Question
 from serve.respond import usage_document
+from serve.schemas import MAX_QUERY_CHARS
 from serve.services import Services
 
 __all__ = ["router"]
@@ -82,11 +84,11 @@ class _Exchange:
         """What is remembered; nothing where the dialogue has no memory yet."""
         *before, last = self._chat.messages
         talk = (m for m in before if m.role in ("user", "assistant"))
-        spoken = [f"{m.name or m.role}: {m.text}" for m in talk]
+        spoken = [f"{m.name or m.role}: {m.text}" for m in talk][-N_RECENT:]
         question = Question(
             tenant=self._tenant,
             dialogue_id=self._dialogue_id,
-            query=last.text,
+            query=last.text[-MAX_QUERY_CHARS:],  # what is asked of a pasted text follows it
             recent=tuple(spoken),
             k=self._chat.metadata.k,
             profile=self._chat.metadata.profile,

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from glong.sources.records import MAX_TURN_CHARS
 from serve.schemas import MAX_K, IdText, Name, SessionId, Text
 
 __all__ = ["ChatIn", "ChatMessage", "ChatMetadata"]
@@ -97,9 +98,10 @@ class ChatIn(BaseModel):
         extra = self.model_extra or {}
         if refused := [name for name in _REFUSED if extra.get(name)]:
             raise ValueError(f"{refused[0]} is not supported; leave it out")
-        kind = (extra.get("response_format") or {"type": "text"}).get("type")
-        if kind != "text":
+        if extra.get("response_format") not in (None, {"type": "text"}):
             raise ValueError("response_format allows only {'type': 'text'}")
+        if self.metadata.remember and len(self.messages[-1].text) > MAX_TURN_CHARS:
+            raise ValueError(f"a message to remember has at most {MAX_TURN_CHARS} characters")
         return self
 
     @property

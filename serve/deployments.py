@@ -4,19 +4,20 @@ What blocks runs in threads.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from time import perf_counter
+from typing import Any, TypeVar
 
 from glong.build import Models
 from glong.config import load_models_config
-from glong.errors import StoreError
 from glong.memory import Memory, store_meta
 from glong.models.load import load_encoder, load_responder, load_scorer
 from glong.protocols import StreamingGenerator
 from glong.store import Store
 from glong.types import Generation, GenerationRequest
-from serve.attempts import attempt, in_thread
+from serve.attempts import attempt
 from serve.errors import Problem
 from serve.logs import LOG, set_up
 from serve.metrics import WriteMeters
@@ -26,6 +27,8 @@ from serve.settings import ServeSettings
 from serve.writing import LiveWriter, wait_for_purge
 
 __all__ = ["Responder", "Writer", "changed"]
+
+R = TypeVar("R")
 
 
 class Writer:
@@ -45,6 +48,7 @@ class Writer:
             max_waiting=settings.max_waiting,
         )
         self._meters = WriteMeters()
+        self._forgotten_version = -1
         self._upkeep = asyncio.create_task(self._keep_up(settings.upkeep_s))
 
     async def _keep_up(self, every_s: float) -> None:
@@ -53,8 +57,20 @@ class Writer:
             await asyncio.sleep(every_s)
             try:
                 await self._live.alone(self._live.store.routine)
-            except StoreError as error:
+                await self._live.alone(self._forgotten_elsewhere)
+            except Exception as error:  # a store that cannot be read now, or a bug: not the end
                 LOG.warning("upkeep_failed", extra={"fields": {"error": type(error).__name__}})
+
+    def _forgotten_elsewhere(self) -> None:
+        version = int(self._live.store.layout.dataset("forgotten").version)
+        if version != self._forgotten_version:
+            self._forget_words()
+        self._forgotten_version = version
+
+    def _forget_words(self) -> None:
+        """What is kept of extractions are people's words."""
+        if clear := getattr(self._extractor, "clear", None):
+            clear()
 
     def _memory(self, tenant: str) -> Memory:
         wait_for_purge(self._live.store)
@@ -77,10 +93,10 @@ class Writer:
         def work() -> Document:
             values = asdict(forget)
             memory = self._memory(values.pop("tenant"))
-            receipt = asdict(memory.forget(values.pop("dialogue_id"), **values))
-            if clear := getattr(self._extractor, "clear", None):
-                clear()
-            return receipt
+            try:
+                return asdict(memory.forget(values.pop("dialogue_id"), **values))
+            finally:
+                self._forget_words()
 
         return await attempt(self._live.alone(work))
 
@@ -89,7 +105,11 @@ class Writer:
 
         def work() -> Changed:
             memory = self._memory(change.tenant)
-            edge_id = changed(memory, change)
+            try:
+                edge_id = changed(memory, change)
+            finally:
+                if change.edge_id is not None:  # what is corrected is forgotten
+                    self._forget_words()
             return Changed(edge_id, memory.store.version)
 
         return await attempt(self._live.alone(work))
@@ -126,8 +146,9 @@ class Responder:
         set_up()
         self._spec = load_models_config(settings.models).responder
         self._generator = load_responder(self._spec)
-        many = self._spec.backend in ("openai", "fake")
-        self._free = asyncio.Semaphore(self._spec.max_concurrency if many else 1)
+        at_once = self._spec.max_concurrency if self._spec.backend in ("openai", "fake") else 1
+        self._free = asyncio.Semaphore(at_once)
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="glong-responder")
 
     def _bounded(self, request: GenerationRequest) -> GenerationRequest:
         return replace(request, max_tokens=min(request.max_tokens, self._spec.max_tokens))
@@ -135,7 +156,7 @@ class Responder:
     async def generate(self, request: GenerationRequest) -> Generation | Problem:
         """Answer one request."""
         async with self._free:
-            results = await in_thread(self._generator.generate, [self._bounded(request)])
+            results = await self._called(self._generator.generate, [self._bounded(request)])
         return results if isinstance(results, Problem) else results[0]
 
     async def stream(self, request: GenerationRequest) -> AsyncIterator[Generation | Problem]:
@@ -145,8 +166,13 @@ class Responder:
             return
         async with self._free:
             pieces = self._generator.stream(self._bounded(request))
-            while (piece := await in_thread(next, pieces, None)) is not None:
+            while (piece := await self._called(next, pieces, None)) is not None:
                 yield piece
+
+    async def _called(self, call: Callable[..., R], *args: Any) -> R | Problem:
+        """In a thread of its own: Ray's pool has fewer than requests that wait for an endpoint."""
+        loop = asyncio.get_running_loop()
+        return await attempt(loop.run_in_executor(self._threads, call, *args))
 
     async def ready(self) -> bool:
         """The model is loaded, else the replica would not be there."""

@@ -6,35 +6,46 @@ What blocks runs in threads.
 import asyncio
 import atexit
 import contextlib
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
 
 from ray import serve
 
-from glong.config import load_models_config
+from glong.config import EncoderSpec, load_models_config
 from glong.errors import ModelError, StoreError
 from glong.ids import dialogue_key
 from glong.models.load import load_encoder
 from glong.retrieval import query_text
 from glong.store import Store
-from glong.types import Retrieval, Vectors
+from glong.types import Retrieval
 from serve.accesses import AccessBuffer, write_accesses
 from serve.attempts import attempt, in_thread
+from serve.batches import EncodingBatches
 from serve.cache import LoadingCache
-from serve.errors import Problem, ProblemError
+from serve.errors import Problem
 from serve.logs import LOG, set_up
 from serve.metrics import CacheMeters
 from serve.reading import Held, Reader
 from serve.records import Answered, Ask, Document, Question
+from serve.routing import N_BUCKETS
 from serve.settings import ServeSettings
 from serve.warming import warm_reader, warm_search
 
-__all__ = ["Memories"]
+__all__ = ["Memories", "encoder_spec"]
 
-MAX_STICKY = 4_000
-"""Memories that a replica is known for to the router; at least as many as it keeps in its cache."""
+_SWEEPS = 5
+"""How often caches are swept after a forgetting is seen: its marks come a moment before the commit,
+and a memory that was loaded in between would stay."""
+
+
+def encoder_spec(settings: ServeSettings) -> EncoderSpec:
+    """The encoder as questions need it: an endpoint that is down is given up in good time."""
+    spec = load_models_config(settings.models).encoder
+    limit_s = settings.timeout_s / 3  # twice, and the wait between, within the time of a read
+    return replace(
+        spec, timeout_s=min(spec.timeout_s, limit_s), max_retries=min(spec.max_retries, 1)
+    )
 
 
 class Memories:
@@ -54,9 +65,10 @@ class Memories:
         self._accesses = AccessBuffer()
         self._meters = CacheMeters()
         self._forgotten_version = -1
-        self._encoder = await asyncio.to_thread(
-            load_encoder, load_models_config(settings.models).encoder
-        )
+        self._sweeps_left = 0
+        self._flushing = asyncio.Lock()
+        self._encoder = await asyncio.to_thread(load_encoder, encoder_spec(settings))
+        self._batches = EncodingBatches(self._encoder.encode)
         await asyncio.to_thread(self._warm)
         self._upkeep = asyncio.create_task(self._keep_up())
         atexit.register(self._flush_at_exit)
@@ -78,10 +90,10 @@ class Memories:
             self._opened = Reader(Store.open(self._settings.store))
         return self._opened
 
-    @serve.multiplexed(max_num_models_per_replica=MAX_STICKY)  # type: ignore[untyped-decorator]
-    async def _sticky(self, key: str) -> str:
-        """Ray then sends this memory's requests here; the cache below decides what is kept."""
-        return key
+    @serve.multiplexed(max_num_models_per_replica=N_BUCKETS)  # type: ignore[untyped-decorator]
+    async def _sticky(self, bucket: str) -> str:
+        """Ray then sends requests of this bucket here; the cache decides what is kept."""
+        return bucket
 
     async def _stick(self) -> None:
         if routed := serve.get_multiplexed_model_id():
@@ -103,12 +115,6 @@ class Memories:
 
         return await self._cache.get(dialogue_key(tenant, dialogue_id), stamp, load)
 
-    @serve.batch(max_batch_size=32, batch_wait_timeout_s=0.0)
-    async def _encode(self, texts: Sequence[str]) -> list[Vectors | Problem]:
-        """What comes while one batch is encoded is the next one; nothing waits for company."""
-        vectors = await in_thread(self._encoder.encode, texts)
-        return [vectors] * len(texts) if isinstance(vectors, Problem) else list(vectors)
-
     async def retrieve(self, question: Question) -> Answered | Problem:
         """The memories that answer a question; noted as accessed."""
         return await attempt(self._retrieve(question))
@@ -116,9 +122,7 @@ class Memories:
     async def _retrieve(self, question: Question) -> Answered:
         await self._stick()
         began_s = perf_counter()
-        vector = await self._encode(query_text(question.query, question.recent))
-        if isinstance(vector, Problem):
-            raise ProblemError(vector)
+        vector = await self._batches.encode(query_text(question.query, question.recent))
         encode_ms = 1000 * (perf_counter() - began_s)
         ask = Ask(question=question, vector=vector, now=question.now or datetime.now(UTC))
         found = await self._searched(ask)
@@ -137,20 +141,23 @@ class Memories:
             found = await asyncio.to_thread(Reader.answered, held, ask, graph_s)
         else:
             self._cache.used(key)
-        await self._note(found.retrieval, held, ask)
+        await self._note(found.retrieval, ask)
         return found
 
     def _answer_held(self, held: Held | None, ask: Ask) -> Answered | None:
         return self._reader().answer_held(held, ask)
 
-    async def _note(self, retrieval: Retrieval, held: Held, ask: Ask) -> None:
+    async def _note(self, retrieval: Retrieval, ask: Ask) -> None:
         """The triplets of the hits were accessed."""
         question = ask.question
         used = [edge.edge_id for hit in retrieval.hits for edge in hit.edges]
         self._accesses.add(question.tenant, question.dialogue_id, used, ask.now)
-        if question.profile == "paper" and used:  # whose next score depends on it
+        key = dialogue_key(question.tenant, question.dialogue_id)
+        # The next score of this profile depends on it; another may touch the memory meanwhile.
+        while question.profile == "paper" and used and (held := self._cache.peek(key)):
             touched = await asyncio.to_thread(self._reader().touched, held, retrieval, ask.now)
-            self._cache.swap(dialogue_key(question.tenant, question.dialogue_id), held, touched)
+            if self._cache.swap(key, held, touched):
+                break
 
     async def graph(self, tenant: str, dialogue_id: str) -> Document | Problem:
         """One memory as nodes and edges."""
@@ -192,8 +199,8 @@ class Memories:
             await asyncio.sleep(self._settings.flush_s)
             try:
                 await self._sweep()
-                await self._flush()
-            except StoreError as error:
+                await asyncio.shield(self._flush())
+            except Exception as error:  # a store that cannot be read now, or a bug: not the end
                 fields = {"error": type(error).__name__, "accesses": len(self._accesses)}
                 LOG.warning("upkeep_put_off", extra={"fields": fields})
             counts = self._cache.counts
@@ -206,23 +213,26 @@ class Memories:
             return
         store = self._opened.store
         version = await asyncio.to_thread(lambda: int(store.layout.dataset("forgotten").version))
-        if version == self._forgotten_version:
+        if version != self._forgotten_version:
+            self._sweeps_left = _SWEEPS
+        if not self._sweeps_left:
             return
         forgotten = await asyncio.to_thread(store.forgotten)
         self._cache.drop(filter(forgotten.touches, self._cache.held()))
-        self._accesses.drop(forgotten.touches)
         self._forgotten_version = version
+        self._sweeps_left -= 1
 
     async def _flush(self) -> None:
-        if self._opened is None or not len(self._accesses):
-            return
-        rows = self._accesses.take()
-        try:
-            n = await asyncio.to_thread(write_accesses, self._opened.store, rows)
-        except StoreError:
-            self._accesses.put_back(rows)
-            raise
-        self._meters.accesses_written(n)
+        async with self._flushing:  # a stop waits for the flush that runs: it may put rows back
+            if self._opened is None or not len(self._accesses):
+                return
+            rows = self._accesses.take()
+            try:
+                n = await asyncio.to_thread(write_accesses, self._opened.store, rows)
+            except StoreError:
+                self._accesses.put_back(rows)
+                raise
+            self._meters.accesses_written(n)
 
     def _flush_at_exit(self) -> None:
         """A process that is told to end (SIGTERM) writes what is left; Ray calls no `__del__`."""

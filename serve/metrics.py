@@ -17,6 +17,8 @@ __all__ = ["CacheMeters", "RequestMeters", "WriteMeters", "merged", "scrape"]
 _SECONDS = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0]
 _TIMEOUT_S = 2.0
 _OURS, _SERVES = "ray_glong_", "ray_serve_"
+_LEFT_OUT = "ray_serve_registered_multiplexed_model_id"
+"""A line for each bucket of memories that a replica was ever asked for."""
 
 
 class RequestMeters:
@@ -124,7 +126,7 @@ def merged(pages: Sequence[str]) -> str:
                 heads.setdefault(family, [])
                 if line not in heads[family]:
                     heads[family].append(line)
-            elif line.startswith((_OURS, _SERVES)):
+            elif line.startswith((_OURS, _SERVES)) and family != _LEFT_OUT:
                 samples.setdefault(family, []).append(line)
     lines = (
         line for family in samples for line in _once_each(heads.get(family, []), samples[family])

@@ -125,7 +125,7 @@ class ErrorOut(BaseModel):
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorOut} for status in (401, 403, 404, 413, 422, 429, 500, 503)
+    status: {"model": ErrorOut} for status in (401, 403, 404, 413, 422, 429, 500, 501, 502, 503)
 }
 """For every route."""
 

@@ -17,7 +17,6 @@ from ray.serve.exceptions import (
 )
 from ray.serve.handle import DeploymentHandle
 
-from glong.ids import dialogue_key
 from glong.types import Generation, GenerationRequest
 from serve.errors import Problem, ProblemError, overloaded, timed_out
 from serve.metrics import scrape
@@ -31,6 +30,7 @@ from serve.records import (
     Posted,
     Question,
 )
+from serve.routing import bucket_of
 from serve.settings import ServeSettings
 
 __all__ = ["NO_RESPONDER", "RayServices", "Services"]
@@ -112,8 +112,8 @@ class RayServices:
         self._responder = responder
 
     def _memory(self, tenant: str, dialogue_id: str) -> DeploymentHandle[Any]:
-        """The replica that holds this memory, if one does; its key names no person."""
-        return self._memories.options(multiplexed_model_id=dialogue_key(tenant, dialogue_id))
+        """The replica that holds this memory, if one does."""
+        return self._memories.options(multiplexed_model_id=bucket_of(tenant, dialogue_id))
 
     async def _read(self, what: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """A read is asked again, once, where the replica that had it died."""
@@ -201,7 +201,7 @@ class RayServices:
         while True:
             left_s = ends_s - asyncio.get_running_loop().time()
             try:
-                yield await answered("answer", anext(pieces), max(0.0, left_s))
+                yield await answered("answer", anext(pieces), max(0.0, left_s), limit_s)
             except StopAsyncIteration:
                 return
 
@@ -219,16 +219,24 @@ class RayServices:
         return await scrape()
 
 
-async def answered(what: str, response: Awaitable[R | Problem], limit_s: float) -> R:
+async def answered(
+    what: str, response: Awaitable[R | Problem], left_s: float, limit_s: float | None = None
+) -> R:
     """What a replica answered.
+
+    Args:
+        what: it was to do.
+        response: of the replica.
+        left_s: how long it may still take.
+        limit_s: how long in all, if part of that is over.
 
     Raises:
         ProblemError: it refused, took too long, has too much to do, or died.
     """
     try:
-        result = await asyncio.wait_for(_awaited(response), limit_s)
+        result = await asyncio.wait_for(_awaited(response), left_s)
     except TimeoutError as error:
-        raise ProblemError(timed_out(what, limit_s)) from error
+        raise ProblemError(timed_out(what, limit_s or left_s)) from error
     except BackPressureError as error:
         raise ProblemError(overloaded(what)) from error
     except (RayActorError, DeploymentUnavailableError, RequestCancelledError) as error:

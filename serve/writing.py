@@ -1,8 +1,9 @@
 """The write side: posted sessions become waves of their own, one at a time, in order. No Ray.
 
 Sessions that come within a short window are committed together; a session that comes twice is
-committed twice, in order. One thread does all that writes, so that forgetting a session and posting
-it again happen in the order in which they were asked for. The event loop only waits.
+committed twice, in order. Forgetting and facts by hand stand in the same queue, so that forgetting
+a session and posting it again happen in the order in which they were asked for. One thread does all
+that writes; the event loop only waits.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import pyarrow.compute as pc
 
@@ -36,6 +37,7 @@ _MANIFEST = ("session_id", "started_at", "status", "content_hash", "batch_id", *
 _ABSENT = dict.fromkeys(_COUNTS, 0)
 
 Waiting = tuple[Posted, "asyncio.Future[Ingested | Problem]"]
+Work = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
 
 class LiveWriter:
@@ -63,47 +65,72 @@ class LiveWriter:
         self._window_s = window_s
         self._wave_sessions = wave_sessions
         self._max_waiting = max_waiting
-        self._waiting: list[Waiting] = []
+        self._queue: list[Waiting | Work] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="glong-writer")
-        self._committing: asyncio.Task[None] | None = None
+        self._working: asyncio.Task[None] | None = None
 
     async def post(self, posted: Posted) -> Ingested | Problem:
         """Commit a session; returns once it is visible.
 
         What was taken is committed even if the caller gives up waiting.
         """
-        if len(self._waiting) >= self._max_waiting:
+        if sum(isinstance(asked, Posted) for asked, _ in self._queue) >= self._max_waiting:
             return overloaded("commit", 2.0, status=429)
-        future: asyncio.Future[Ingested | Problem] = asyncio.get_running_loop().create_future()
-        self._waiting.append((posted, future))
-        if self._committing is None or self._committing.done():
-            self._committing = asyncio.create_task(self._commit_all())
-        return await asyncio.shield(future)
+        done: Ingested | Problem = await self._asked(posted)
+        return done
 
     async def alone(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Do something else that writes, after what waits before it in the thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, lambda: work(*args, **kwargs))
+        """Do something else that writes, after what was asked for before it."""
+        result: R = await self._asked(lambda: work(*args, **kwargs))
+        return result
 
     async def drain(self) -> None:
-        """Wait until all that was taken is committed."""
-        while self._waiting or (self._committing and not self._committing.done()):
-            if self._committing:
-                await asyncio.wait([self._committing])
+        """Wait until all that was taken is done."""
+        while self._queue or (self._working and not self._working.done()):
+            if self._working:
+                await asyncio.wait([self._working])
 
-    async def _commit_all(self) -> None:
-        while self._waiting:
-            await asyncio.sleep(self._window_s)
-            wave, self._waiting = next_wave(self._waiting, self._wave_sessions)
-            posts = [posted for posted, _ in wave]
+    async def _asked(self, what: Posted | Callable[[], Any]) -> Any:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._queue.append((what, future))  # type: ignore[arg-type]
+        if self._working is None or self._working.done():
+            self._working = asyncio.create_task(self._work_off())
+        return await asyncio.shield(future)
+
+    async def _work_off(self) -> None:
+        while self._queue:
+            asked, future = self._queue[0]
+            if isinstance(asked, Posted):
+                await self._commit_wave()
+                continue
+            self._queue.pop(0)
             try:
-                results = await self.alone(commit, self.store, self.models, posts)
-            except Exception as error:  # a bug: who waits is told, and the next wave is committed
-                LOG.error("wave_failed", extra={"fields": {"error": type(error).__name__}})
-                results = [INTERNAL] * len(wave)
-            for (_, future), result in zip(wave, results, strict=True):
-                if not future.done():
-                    future.set_result(result)
+                future.set_result(await self._in_thread(asked))
+            except Exception as error:  # raised to who asked for it
+                future.set_exception(error)
+
+    async def _commit_wave(self) -> None:
+        if self._n_posts() == len(self._queue):  # nobody waits for them behind
+            await asyncio.sleep(self._window_s)
+        n = self._n_posts()
+        wave, rest = next_wave(self._queue[:n], self._wave_sessions)  # type: ignore[arg-type]
+        self._queue[:n] = rest
+        posts = [posted for posted, _ in wave]
+        try:
+            results = await self._in_thread(lambda: commit(self.store, self.models, posts))
+        except Exception as error:  # a bug: who waits is told, and the next wave is committed
+            LOG.error("wave_failed", extra={"fields": {"error": type(error).__name__}})
+            results = [INTERNAL] * len(wave)
+        for (_, future), result in zip(wave, results, strict=True):
+            future.set_result(result)
+
+    def _n_posts(self) -> int:
+        """Posts before the first other work."""
+        others = (i for i, (asked, _) in enumerate(self._queue) if not isinstance(asked, Posted))
+        return next(others, len(self._queue))
+
+    async def _in_thread(self, work: Callable[[], R]) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
 def next_wave(waiting: Sequence[Waiting], limit: int) -> tuple[list[Waiting], list[Waiting]]:

@@ -10,6 +10,8 @@ __all__ = ["Query", "Scored", "query_text"]
 
 N_RECENT = 2
 """Turns of the recent dialogue that join a query."""
+_RECENT_CHARS = 2_000
+"""Of each, its end: a long text before a question is no part of it, and takes long to encode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +36,7 @@ class Query:
 
 def query_text(text: str, recent: tuple[str, ...] = ()) -> str:
     """What the encoder reads of a query: the end of the recent dialogue, then the query."""
-    return "\n".join((*recent[-N_RECENT:], text))
+    return "\n".join((*(said[-_RECENT_CHARS:] for said in recent[-N_RECENT:]), text))
 
 
 @dataclass(frozen=True, slots=True)

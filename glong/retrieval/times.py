@@ -3,7 +3,6 @@
 English; an expression that is not known gives nothing. Spans are half-open, in UTC.
 """
 
-import math
 import re
 from collections.abc import Iterator
 from datetime import MAXYEAR, UTC, datetime, timedelta
@@ -68,6 +67,9 @@ def says_time(text: str) -> bool:
     return not _TIME_WORDS.isdisjoint(words) or bool(_A_YEAR.search(text))
 
 
+_FIRST_S, _LAST_S = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1000, 9000))
+
+
 def time_spans(text: str, now_s: float) -> list[Span]:
     """Spans of time that a query names.
 
@@ -76,9 +78,10 @@ def time_spans(text: str, now_s: float) -> list[Span]:
         now_s: its time, seconds since 1970 UTC.
 
     Returns:
-        (start, end) in seconds, in order of the text's patterns; none where ``now_s`` is not known.
+        (start, end) in seconds, in order of the text's patterns; none where ``now_s`` is not known,
+        or so near an end of the calendar that what is said may lie beyond.
     """
-    if not math.isfinite(now_s):
+    if not _FIRST_S <= now_s < _LAST_S:  # nor if it is NaN
         return []
     now = datetime.fromtimestamp(now_s, UTC)
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)

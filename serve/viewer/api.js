@@ -43,7 +43,10 @@ export async function call(method, url, { body, signal } = {}) {
       hint: error instanceof TypeError ? "Is it still running? A key may hold plain ASCII letters only." : "",
     });
   }
-  const document = await response.json().catch(() => ({}));
+  const document = await response.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    return {};
+  });
   if (!response.ok) throw new ApiError(response.status, document.error ?? {
     message: "The service is not there.",
     hint: `Something else answers at its address (${response.status}). Is the service still running?`,

@@ -204,7 +204,7 @@ function go() {
 
 function keyShown() {
   keyText.value = "";
-  keyText.placeholder = api.key.get() ? "a key is in use" : "Bearer key, if one is needed";
+  keyText.placeholder = api.key.get() ? "a key was given" : "Bearer key, if one is needed";
   keyClear.hidden = !api.key.get();
 }
 

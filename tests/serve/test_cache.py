@@ -119,11 +119,64 @@ def test_a_load_that_fails_fails_for_all_who_wait_and_is_tried_again() -> None:
             raise KeyError("a")
 
         results = await asyncio.gather(
-            *(cache.get("a", (1,), broken) for _ in range(3)), return_exceptions=True
+            *(cache.get("a", (1,), broken) for _ in range(9)), return_exceptions=True
         )
-        assert [type(result) for result in results] == [KeyError] * 3
-        assert len(calls) == 1
+        assert [type(result) for result in results] == [KeyError] * 9
+        assert len(calls) == 2  # the others' own, which began after they asked
         assert (await cache.get("a", (1,), Loads().of("a"))).name == "a"
+
+    asyncio.run(run())
+
+
+def test_who_joined_a_load_that_began_too_early_to_succeed_gets_the_next() -> None:
+    async def run() -> None:
+        cache: LoadingCache[Thing] = LoadingCache(10, 1_000)
+        gate, there = asyncio.Event(), False
+
+        async def load(old: Thing | None) -> Thing:
+            found = there
+            await gate.wait()
+            if not found:
+                raise KeyError("a")
+            return Thing("a")
+
+        early = asyncio.create_task(cache.get("a", (1,), load))
+        await asyncio.sleep(0.01)
+        there = True
+        late = asyncio.create_task(cache.get("a", (1,), load))
+        await asyncio.sleep(0.01)
+        gate.set()
+        assert (await late).name == "a"
+        with pytest.raises(KeyError):
+            await early
+
+    asyncio.run(run())
+
+
+def test_a_load_that_ends_too_old_as_another_asks_is_made_again() -> None:
+    """Both go on in one pass of the event loop: the load is done, and still known as running."""
+
+    async def run() -> None:
+        cache: LoadingCache[Thing] = LoadingCache(10, 1_000)
+        loop = asyncio.get_running_loop()
+        read, stamped, versions = loop.create_future(), loop.create_future(), iter((1, 2))
+
+        async def load(old: Thing | None) -> Thing:
+            version = next(versions)
+            if version == 1:
+                await read
+            return Thing("a", (version,))
+
+        async def second() -> Thing:
+            await stamped
+            return await cache.get("a", (2,), load)
+
+        tasks = [asyncio.create_task(cache.get("a", (1,), load)), asyncio.create_task(second())]
+        await asyncio.sleep(0.01)
+        read.set_result(None)
+        stamped.set_result(None)
+        first, later = await asyncio.gather(*tasks)
+        assert (first.stamp, later.stamp) == ((1,), (2,))
 
     asyncio.run(run())
 

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from glong.sources.records import MAX_TURN_CHARS
 from glong.types import Failure, Generation, GenerationRequest
+from serve.records import Answered, Question
+from serve.schemas import MAX_QUERY_CHARS
 from tests.serve.conftest import Client, MakeClient
 
 PET = {
@@ -166,7 +169,8 @@ def test_an_exchange_is_remembered_if_asked_for_and_grows_its_session(client: Cl
         {"messages": []}, {"messages": [{"role": "assistant", "content": "x"}]},
         {"messages": [{"role": "user", "content": "  "}]}, {"n": 2}, {"tools": [{"type": "x"}]},
         {"messages": [{"role": "tool", "content": "x"}]}, {"max_tokens": 0},
-        {"response_format": {"type": "json_object"}}, {"metadata": {"dialogue_id": ""}},
+        {"response_format": {"type": "json_object"}}, {"response_format": "text"},
+        {"response_format": ["x"]}, {"response_format": 1}, {"metadata": {"dialogue_id": ""}},
         {"metadata": {"dialogue_id": "pet", "session_id": "by-hand", "remember": "true"}},
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]},
     ],
@@ -188,3 +192,33 @@ def test_parts_of_text_and_sampling_settings_are_taken(told: Client) -> None:
     }
     answer = told("POST", "/v1/chat/completions", json=body)
     assert "Pixel" in answer.json()["choices"][0]["message"]["content"]
+
+
+def test_of_a_long_message_its_end_is_asked_and_of_the_talk_the_last_turns(
+    told: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Question] = []
+    retrieve = told.services.retrieve
+
+    async def noted(question: Question) -> Answered:
+        asked.append(question)
+        return await retrieve(question)
+
+    monkeypatch.setattr(told.services, "retrieve", noted)
+    body = chat("pasted " * 20_000 + "Which greyhound?", dialogue_id="pet")
+    talk = [{"role": "user", "content": f"Turn {n}."} for n in range(9)]
+    body["messages"] = [*talk, *body["messages"]]
+    answer = told("POST", "/v1/chat/completions", json=body)
+    assert answer.status_code == 200, answer.text
+    (question,) = asked
+    assert len(question.query) == MAX_QUERY_CHARS
+    assert question.query.endswith("Which greyhound?")
+    assert question.recent == ("user: Turn 7.", "user: Turn 8.")
+
+
+def test_what_is_too_long_for_a_turn_cannot_be_remembered(told: Client) -> None:
+    long = "x" * (MAX_TURN_CHARS + 1)
+    assert told("POST", "/v1/chat/completions", json=chat(long)).status_code == 200
+    refused = told("POST", "/v1/chat/completions", json=chat(long, remember="true"))
+    assert refused.status_code == 422
+    assert str(MAX_TURN_CHARS) in refused.text

@@ -1,6 +1,7 @@
 """What the replicas do, without Ray: their own code in this process."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,13 +13,13 @@ import pytest
 from glong.config import FAKE_MODELS
 from glong.ids import dialogue_key
 from glong.memory import Memory
+from glong.store import forgetting
 from glong.store.upkeep import SMALL_FRAGMENTS, due, measure
 from glong.tables import ACCESSES
-from glong.types import Vectors
 from serve.accesses import write_accesses
 from serve.deployments import Writer
 from serve.errors import NOT_FOUND
-from serve.memories import Memories
+from serve.memories import Memories, encoder_spec
 from serve.records import Answered, Question
 from serve.settings import ServeSettings
 
@@ -35,11 +36,6 @@ class Replica(Memories):
     """Stopped by the test, as Ray does it; not once more when Python lets go of it."""
 
     stop = Memories.__del__
-
-    async def _encode(self, text: str) -> Vectors:
-        """Alone: what makes batches is Ray's."""
-        vector: Vectors = self._encoder.encode([text])[0]
-        return vector
 
     def __del__(self) -> None:
         return None
@@ -135,6 +131,65 @@ def test_the_paper_sees_its_own_access_at_the_next_question(memory: Memory) -> N
         assert max(recency[0]) < 1 == min(recency[1])
 
     in_replica(memory.store.uri, work)
+
+
+def test_what_is_forgotten_elsewhere_leaves_the_replica_though_it_was_just_loaded(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Marks of a forgetting come before its commit: a question in between loads the memory anew."""
+
+    async def work(replica: Any) -> None:
+        answered = await replica.retrieve(ask())
+        commit = forgetting.sweep
+        monkeypatch.setattr(forgetting, "sweep", lambda *given: Counter())  # not yet
+        memory.forget("d")
+        await replica._sweep()
+        assert len(replica._cache) == 0
+        assert (await replica.retrieve(ask())).retrieval == answered.retrieval
+        commit(memory.store.layout, [dialogue_key("default", "d")])
+        await replica._sweep()
+        assert len(replica._cache) == 0
+        assert await replica.retrieve(ask()) == NOT_FOUND
+
+    in_replica(memory.store.uri, work)
+
+
+def test_accesses_of_a_memory_outlive_the_forgetting_of_a_part_of_it(memory: Memory) -> None:
+    other = [{"speaker": "Tom", "text": "I have a theremin."}]
+    memory.add_session("d", other, session_id="s2", started_at=START)
+    seen: set[str] = set()
+
+    async def work(replica: Any) -> None:
+        seen.update(used(await replica.retrieve(ask())))
+        memory.forget("d", session_id="s2")
+        await replica._sweep()
+
+    in_replica(memory.store.uri, work)
+    assert accessed(memory) == seen
+    assert seen
+
+
+def test_upkeep_outlives_a_bug(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(replica: Any) -> None:
+        monkeypatch.setattr(replica, "_sweep", lambda: 1 / 0)
+        await asyncio.sleep(0.1)
+        monkeypatch.undo()
+        await replica.retrieve(ask())
+        async with asyncio.timeout(10):
+            while not accessed(memory):
+                await asyncio.sleep(0.02)
+
+    in_replica(memory.store.uri, work, flush_s=0.02)
+
+
+def test_an_endpoint_that_encodes_is_given_up_within_the_time_of_a_read(tmp_path: Path) -> None:
+    config = tmp_path / "models.toml"
+    config.write_text(
+        '[encoder]\nbackend = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    )
+    spec = encoder_spec(ServeSettings(store="s", models=str(config), timeout_s=6.0))
+    assert (spec.timeout_s, spec.max_retries) == (2.0, 1)
+    assert spec.timeout_s * (spec.max_retries + 1) < 6.0
 
 
 def test_a_replica_starts_before_there_is_a_store(tmp_path: Path) -> None:

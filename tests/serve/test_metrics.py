@@ -10,6 +10,9 @@ ray_node_cpu 1.0
 # HELP ray_serve_latency Latency
 # TYPE ray_serve_latency gauge
 ray_serve_latency{{node="{0}"}} 5.0
+# HELP ray_serve_registered_multiplexed_model_id Ids
+# TYPE ray_serve_registered_multiplexed_model_id gauge
+ray_serve_registered_multiplexed_model_id{{model_id="3af"}} 1.0
 """
 
 
@@ -23,4 +26,6 @@ def test_pages_of_nodes_become_one_with_each_family_headed_once() -> None:
     ]  # fmt: skip
     assert lines.index("# TYPE glong_requests counter") < lines.index(samples[0])
     assert "node_cpu" not in page
+    assert "serve_latency" in page
+    assert "model_id" not in page  # which memories are asked for
     assert page.endswith("\n")

@@ -132,6 +132,36 @@ def test_what_was_taken_is_committed_though_nobody_waits(store: Store, models: M
     assert store.manifest("acme").num_rows == 1
 
 
+def test_what_is_asked_first_happens_first(store: Store, models: Models) -> None:
+    """A post that still waits for company is not overtaken by a forgetting, nor by a later post."""
+
+    async def run() -> list[Any]:
+        live = writer(store, models, window_s=0.05)
+        memory = Memory(store, "acme", models)
+        return await asyncio.gather(
+            live.post(posted()),
+            live.alone(memory.forget, "d"),
+            live.post(posted("s2")),
+            live.alone(lambda: sorted(store.manifest("acme")["session_id"].to_pylist())),
+        )
+
+    first, receipt, second, left = asyncio.run(run())
+    assert statuses([first, second]) == ["built", "built"]
+    assert receipt.rows["sessions"] == 1
+    assert left == ["s2"]
+
+
+def test_other_work_that_fails_fails_for_who_asked(store: Store, models: Models) -> None:
+    async def run() -> list[Any]:
+        live = writer(store, models)
+        asked = (live.alone(lambda: 1 / 0), live.post(posted()))
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    error, built = asyncio.run(run())
+    assert isinstance(error, ZeroDivisionError)
+    assert statuses([built]) == ["built"]
+
+
 def test_a_bug_in_a_wave_is_told_to_who_waits_and_the_next_wave_goes_on(
     store: Store, models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:

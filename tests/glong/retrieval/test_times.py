@@ -145,6 +145,13 @@ def test_no_text_breaks_it_and_every_span_has_a_length(text: str, now: datetime)
     says_time(text)
 
 
+@pytest.mark.parametrize("year", [1, 2, 1000, 8999, 9999])
+@pytest.mark.parametrize("text", ["yesterday", "today", "last summer", "90 years ago", "in may"])
+def test_the_ends_of_the_calendar_break_nothing(text: str, year: int) -> None:
+    for now in (datetime(year, 1, 1, tzinfo=UTC), datetime(year, 12, 31, 23, 59, tzinfo=UTC)):
+        assert len(time_spans(text, now.timestamp())) == (1 if 1000 <= year < 9000 else 0)
+
+
 @given(st.lists(PIECES, max_size=6), st.sampled_from(["", " ", "-", ", ", "."]), TIMES)
 @settings(max_examples=300, deadline=None)
 def test_a_text_without_a_hint_has_no_span(pieces: list[str], gap: str, now: datetime) -> None:
