@@ -92,22 +92,22 @@ class _Look:
     """A closer look at candidates.
 
     Attributes:
-        turns: (C,) the candidates.
-        beside: (C, 3) the turns before, after and two before; -1 for none.
         edges: (n,) the candidates' edges.
         owners: (n,) position of each edge's candidate.
-        cosine: (T,) exact ones, of the candidates and those beside them; 0 for later turns.
         edge_cosine: (n,) exact ones.
-        near: (T,) of the same turns as ``cosine``: words and a share of the cosine.
+        cosine: (C,) exact ones.
+        cosine_beside: (C, 3) of the turns before, after and two before; 0 for none or a later one.
+        near: (C,) words and a share of the cosine.
+        near_beside: (C, 3) the same of the turns beside.
     """
 
-    turns: Places
-    beside: Places
     edges: Places
     owners: Places
-    cosine: Floats
     edge_cosine: Floats
+    cosine: Floats
+    cosine_beside: Floats
     near: Floats
+    near_beside: Floats
 
 
 def candidates(index: MemoryIndex, query: Query, config: HybridConfig) -> Candidates:
@@ -125,8 +125,8 @@ def candidates(index: MemoryIndex, query: Query, config: HybridConfig) -> Candid
         "date": asked.dates(index, chosen),
         "linked": _linked(index, look),
     }
-    parts |= _dense(index, look)
-    parts |= _near(look)
+    parts |= _dense(look, index.around[chosen])
+    parts |= dict(zip(("before", "after", "before_that"), look.near_beside.T, strict=True))
     parts |= {"speaker": asked.speaks(chosen), "name": asked.shares(chosen)}
     parts |= {name: values[chosen] for name, values in index.form.items()}
     parts["says_time"] *= asks_when(query.text)
@@ -178,17 +178,29 @@ def _looked(index: MemoryIndex, query: Query, like: _Like, chosen: Places) -> _L
         cosine = np.zeros(graph.n_turns, np.float32)
         cosine[wanted] = graph.turn_vectors.take(wanted, axis=0) @ query.vector
         edge_cosine = graph.edge_vectors.take(edges, axis=0) @ query.vector
-    near = like.words + _DENSE_SHARE * cosine
+    own, sides = cosine[chosen], _gathered(cosine, beside)
+    words_beside = _gathered(like.words, beside)
     if like.later is not None:
-        cosine, near = (np.where(like.later, np.float32(0), values) for values in (cosine, near))
-    return _Look(chosen, beside, edges, owners, cosine, edge_cosine, near)
+        later = like.later[beside]  # of none, -1, whatever: it is 0 already
+        sides[later] = words_beside[later] = 0
+    return _Look(
+        edges,
+        owners,
+        edge_cosine,
+        own,
+        sides,
+        like.words[chosen] + _DENSE_SHARE * own,
+        words_beside + _DENSE_SHARE * sides,
+    )
 
 
-def _dense(index: MemoryIndex, look: _Look) -> dict[str, Floats]:
-    """Cosine with each candidate, with it and its neighbours, and with the best of its triplets."""
-    own = look.cosine[look.turns]
-    sides = _gathered(look.cosine, look.beside)
-    around = (own + np.float32(0.5) * (sides[:, 0] + sides[:, 1])) / index.around[look.turns]
+def _dense(look: _Look, lengths: Floats) -> dict[str, Floats]:
+    """Cosine with each candidate, with it and its neighbours, and with the best of its triplets.
+
+    ``lengths``, (C,), are those of a candidate's vector with its neighbours' added.
+    """
+    own, sides = look.cosine, look.cosine_beside
+    around = (own + np.float32(0.5) * (sides[:, 0] + sides[:, 1])) / lengths
     triplet = np.zeros(len(own), np.float32)
     np.maximum.at(triplet, look.owners, look.edge_cosine)
     return {"turn": own, "around": around.astype(np.float32), "triplet": triplet}
@@ -242,10 +254,12 @@ def _highest(score: Floats, n: int) -> NDArray[np.intp]:
     return np.argpartition(score, len(score) - n)[len(score) - n :]
 
 
-def _near(look: _Look) -> dict[str, Floats]:
-    """The sum of the turns beside a candidate."""
-    before, after, before_that = _gathered(look.near, look.beside).T
-    return {"before": before, "after": after, "before_that": before_that}
+def _first(score: Floats, n: int) -> NDArray[np.intp]:
+    """Places of the n highest, best first; ties in order of the places."""
+    if n < len(score):
+        places = np.flatnonzero(score >= np.partition(score, len(score) - n)[len(score) - n])
+        return places[np.argsort(-score[places], kind="stable")][:n]
+    return np.argsort(-score, kind="stable")
 
 
 def _linked(index: MemoryIndex, look: _Look) -> Floats:
@@ -254,8 +268,8 @@ def _linked(index: MemoryIndex, look: _Look) -> Floats:
     One hop of the graph, both directions; an entity of many facts passes less on to each.
     """
     heads, tails = index.graph.heads, index.graph.tails
-    own = look.near[look.turns]
-    seeds = np.argsort(-own, kind="stable")[:_N_SEEDS]
+    own = look.near
+    seeds = _first(own, _N_SEEDS)
     is_seed = np.zeros(len(own), np.bool_)
     is_seed[seeds] = True
     theirs = is_seed[look.owners]
