@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from glong.ids import dialogue_key
 from glong.store import Store
-from glong.store.forgetting import sweep
 from glong.store.lease import writing
+from glong.store.sweeping import sweep
 from glong.store.waves import append_rows
 from glong.tables import ACCESSES
 

@@ -13,9 +13,11 @@ from enum import StrEnum
 from typing import Any
 
 import lance
+import pyarrow.compute as pc
 
 from glong.errors import ConflictError, StoreError
 from glong.store.layout import Layout, translated
+from glong.store.waves import first_of_each
 
 __all__ = [
     "INDEXED_COLUMN",
@@ -23,6 +25,7 @@ __all__ = [
     "Upkeep",
     "carry_out",
     "commit_time",
+    "committed",
     "due",
     "measure",
     "run_routine",
@@ -42,6 +45,7 @@ files the others need takes time for each of them."""
 VERSIONS_KEPT = timedelta(hours=1)
 """Longer than any read or wave takes. Finding the latest version takes longer the more there are:
 0.3 ms at 1,000, which every question to the service pays."""
+_ROWS_A_DELETE = 10_000
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -107,12 +111,12 @@ def measure(layout: Layout, table: str) -> TableHealth:
         unindexed_fragments=index["num_unindexed_fragments"] if index else len(sizes),
         versions=len(versions),
         expired_versions=bisect_left(
-            versions, latest - VERSIONS_KEPT, key=lambda version: _committed(layout, table, version)
+            versions, latest - VERSIONS_KEPT, key=lambda version: committed(layout, table, version)
         ),
     )
 
 
-def _committed(layout: Layout, table: str, version: int) -> datetime:
+def committed(layout: Layout, table: str, version: int) -> datetime:
     """When a version was committed; other upkeep may have dropped it just now."""
     try:
         return commit_time(layout.dataset(table, version).get_version())
@@ -172,6 +176,8 @@ def carry_out(layout: Layout, table: str, work: Upkeep, *, older_than: timedelta
     dataset = layout.dataset(table)
     with translated(f"{work} table {table} of {layout.uri}"):
         if work is Upkeep.COMPACT:
+            if table == "accesses":
+                _drop_superseded(dataset)
             dataset.optimize.compact_files(
                 target_rows_per_fragment=TARGET_ROWS,
                 materialize_deletions=True,
@@ -183,3 +189,16 @@ def carry_out(layout: Layout, table: str, work: Upkeep, *, older_than: timedelta
             dataset.create_scalar_index(INDEXED_COLUMN, "BTREE")
         else:
             dataset.optimize.optimize_indices()
+
+
+def _drop_superseded(accesses: lance.LanceDataset) -> None:
+    """Of the files that are to be merged only each edge's latest access stays: no other counts."""
+    small = [part for part in accesses.get_fragments() if part.count_rows() < TARGET_ROWS]
+    columns = ["edge_id", "accessed_at"]
+    rows = accesses.scanner(columns=columns, fragments=small, with_row_id=True).to_table()
+    latest = first_of_each(rows.sort_by([("accessed_at", "descending")]), "edge_id")["_rowid"]
+    superseded = pc.invert(pc.is_in(rows["_rowid"], value_set=latest.combine_chunks()))
+    places = rows["_rowid"].filter(superseded).to_pylist()
+    for start in range(0, len(places), _ROWS_A_DELETE):
+        listed = ", ".join(map(str, places[start : start + _ROWS_A_DELETE]))
+        accesses.delete(f"_rowid IN ({listed})")

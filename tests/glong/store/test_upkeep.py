@@ -1,14 +1,15 @@
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from glong.errors import ConflictError
 from glong.store import upkeep
-from glong.store.upkeep import TableHealth, Upkeep, due
+from glong.store.upkeep import TableHealth, Upkeep, carry_out, due
 from tests.glong.store.rows import built_session, new_store, wave
 
+AT = datetime(2026, 1, 5, tzinfo=UTC)
 FINE = TableHealth(
     table="edges",
     rows=1000,
@@ -91,6 +92,23 @@ def test_old_versions_are_counted_by_their_time_and_dropped(
 
 def test_a_version_that_is_gone_meanwhile_counts_as_old(tmp_path: Path) -> None:
     store = new_store(tmp_path / "s")
-    assert upkeep._committed(store.layout, "turns", 99) < upkeep._committed(
-        store.layout, "turns", 1
-    )
+    assert upkeep.committed(store.layout, "turns", 99) < upkeep.committed(store.layout, "turns", 1)
+
+
+def test_of_the_accesses_of_an_edge_the_latest_is_kept(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "s")
+    store.append_wave(wave("b0", built_session("d", "s1")))
+    one, other = store.read_graph("default", "d").edge_ids[:2]
+    for n in (3, 9, 5):
+        store.touch("default", "d", [one], AT + timedelta(minutes=n))
+    store.touch("default", "d", [other], AT)
+    before = store.read_graph("default", "d").accessed_s
+    carry_out(store.layout, "accesses", Upkeep.COMPACT, older_than=upkeep.VERSIONS_KEPT)
+    rows = store.layout.dataset("accesses").to_table().to_pylist()
+    assert {row["edge_id"]: row["accessed_at"] for row in rows} == {
+        one: AT + timedelta(minutes=9), other: AT,
+    }  # fmt: skip
+    assert len(rows) == 2
+    assert store.read_graph("default", "d").accessed_s.tolist() == before.tolist()
+    store.touch("default", "d", [other], AT + timedelta(hours=1))
+    assert len(store.layout.dataset("accesses").to_table()) == 3
