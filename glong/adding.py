@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from glong import ids
@@ -26,7 +27,10 @@ from glong.store.leaving_out import LeftOut
 from glong.tables import failure_struct, record_failures_to
 from glong.types import Failure, Place, Session
 
-__all__ = ["Added", "add_sessions", "given_sessions", "store_meta", "stored_start"]
+__all__ = ["Added", "add_sessions", "given_sessions", "store_meta"]
+
+DIALOGUES_LOOKED_UP = 100
+"""Dialogues of a call that are looked up; more take longer than reading the whole manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +95,6 @@ def given_sessions(
     return found
 
 
-def stored_start(store: Store, tenant: str, dialogue_id: str, session_id: str) -> datetime | None:
-    """When a session started as it is stored, so that adding it again without a time does nothing.
-
-    ``None`` where no such session is stored.
-    """
-    rows = store.manifest(tenant, columns=["session_key", "started_at"])
-    key = ids.session_key(tenant, dialogue_id, session_id)
-    known = rows.filter(pc.equal(rows.column("session_key"), key)).column("started_at")
-    start: datetime | None = next(iter(known.to_pylist()), None)
-    return start
-
-
 def add_sessions(
     store: Store,
     tenant: str,
@@ -127,40 +119,50 @@ def add_sessions(
     Raises:
         ModelError: a model as a whole is unusable.
     """
-    manifest = store.manifest(tenant, columns=list(KNOWN_COLUMNS))
-    known = known_sessions(manifest, models.fingerprints)
-    planner = Planner(tenant, known, store.forgotten(tenant), rebuild, restore)
+    known = known_sessions(_manifest(store, tenant, items), models.fingerprints)
+    forgotten = store.forgotten(tenant)
+    planner = Planner(tenant, known, forgotten, rebuild, restore)
     replace = rebuild is Rebuild.ALL or restore
     counts: Counter[str] = Counter()
-    for wave in planner.waves(items, wave_size):
-        counts += _add_wave(store, tenant, models, wave, replace=replace, restore=restore)
+    for sessions in planner.waves(items, wave_size):
+        wave = _wave(tenant, models, sessions, replace=replace, restore=restore)
+        store.append_wave(wave, forgotten)
+        store.routine()
+        forgotten = store.forgotten(tenant, forgotten)
+        counts += _counts(leave_out(wave.built, forgotten))
+        counts["n_failures"] += wave.record_failures.num_rows
     counts["n_skipped"] = planner.counts["skipped"] + planner.counts["duplicates"]
     counts["n_forgotten"] += planner.counts["forgotten"]
     counts["n_forgotten_turns"] += planner.counts["forgotten_turns"]
     return Added(**counts)
 
 
-def _add_wave(
-    store: Store,
+def _manifest(store: Store, tenant: str, items: Iterable[Session | Failure]) -> pa.Table:
+    """What the store knows of the sessions; all of the tenant's where these come as a stream."""
+    keys = set()
+    if isinstance(items, Sequence):
+        sessions = (item for item in items if isinstance(item, Session))
+        keys = {ids.dialogue_key(tenant, session.dialogue_id) for session in sessions}
+    looked_up = sorted(keys) if 0 < len(keys) <= DIALOGUES_LOOKED_UP else None
+    return store.manifest(tenant, dialogue_keys=looked_up, columns=KNOWN_COLUMNS)
+
+
+def _wave(
     tenant: str,
     models: Models,
     items: Sequence[Session | Failure],
     *,
     replace: bool,
     restore: bool,
-) -> Counter[str]:
-    """Build and commit one wave; returns the fields of :class:`Added` that it changes."""
+) -> Wave:
+    """Build one wave."""
     batch_id = uuid.uuid4().hex
     unread = [item for item in items if isinstance(item, Failure)]
     built = build_rows(tenant, [item for item in items if isinstance(item, Session)], models)
     failures = record_failures_to(
-        [failure_struct(f, ids.failure_id("", f)) for f in unread], tenant, batch_id
+        [failure_struct(f, ids.record_failure_id(tenant, f)) for f in unread], tenant, batch_id
     )
-    store.append_wave(Wave(batch_id, datetime.now(UTC), built, failures, replace, restore))
-    store.routine()
-    counts = _counts(leave_out(built, store.forgotten(tenant)))
-    counts["n_failures"] += len(unread)
-    return counts
+    return Wave(batch_id, datetime.now(UTC), built, failures, replace, restore)
 
 
 def _counts(left: LeftOut) -> Counter[str]:

@@ -13,6 +13,7 @@ __all__ = [
     "edge_id",
     "entity_id",
     "failure_id",
+    "record_failure_id",
     "session_key",
     "text_hash",
     "turn_id",
@@ -55,12 +56,17 @@ def edge_id(session: str, turn_index: int, triplet: tuple[str, str, str]) -> str
 
 
 def failure_id(session: str, failure: Failure) -> str:
-    """Id of a failure, from its source, place and content."""
+    """Id of a session's failure, from its session key, place and content."""
     place = failure.place
     return _hash(
         "failure", session, failure.stage, failure.kind, place.file, str(place.line), place.field,
         str(failure.turn_index), failure.message, failure.raw,
     )  # fmt: skip
+
+
+def record_failure_id(tenant: str, failure: Failure) -> str:
+    """Id of a failure that belongs to no session: two tenants may read the same broken file."""
+    return failure_id(_hash("tenant", tenant), failure)
 
 
 def content_hash(session: Session) -> str:

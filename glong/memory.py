@@ -6,16 +6,17 @@ caller gives no time. ``with Memory.open(...)`` is the whole life cycle.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from glong.adding import Added, add_sessions, given_sessions, store_meta, stored_start
+from glong.adding import Added, add_sessions, given_sessions, store_meta
 from glong.answer import respond
 from glong.build import Models
 from glong.config import PROFILES, ModelsConfig, ResponderSpec, load_models_config
-from glong.errors import ConfigError, ConflictError
+from glong.errors import ConfigError, ConflictError, NotFoundError
 from glong.graph import MemoryGraph
 from glong.models.load import load_models, load_responder
 from glong.planning import Rebuild
@@ -118,13 +119,15 @@ class Memory:
             SourceError: a turn or a time is not of that form.
             ModelError: a model as a whole is unusable.
         """
-        started = (
-            started_at
-            or stored_start(self.store, self.tenant, str(dialogue_id), str(session_id))
-            or datetime.now(UTC)
-        )
+        if not started_at:
+            with suppress(NotFoundError):
+                started_at = self._start_of(str(dialogue_id), str(session_id))
+        started = started_at or datetime.now(UTC)
         found = given_sessions(dialogue_id, session_id, started, turns)
         return self.build(found, restore_forgotten=restore_forgotten)
+
+    def _start_of(self, dialogue_id: str, session_id: str) -> datetime | None:
+        return session_start(self.store, self.tenant, dialogue_id, session_id)
 
     def build(
         self,
@@ -341,9 +344,9 @@ class Memory:
             ConfigError: a part is empty, or the time has no zone.
             NotFoundError: there is no such session.
         """
-        if session_id is not None and time is None:
-            time = session_start(self.store, self.tenant, dialogue_id, session_id)
-        new = fact_of(subject, relation, object, time or datetime.now(UTC), stated_by)
+        start = None if session_id is None else self._start_of(dialogue_id, session_id)
+        time = time or start or datetime.now(UTC)
+        new = fact_of(subject, relation, object, time, stated_by)
         return self._state(dialogue_id, by_hand_id(session_id), new)
 
     def correct(

@@ -5,6 +5,7 @@ with writers running, work on ``sessions`` may end in a conflict. Nothing here p
 data for good.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from glong.store.layout import Layout, translated
 from glong.store.reading import Named, Scope, read_named
-from glong.store.upkeep import Upkeep, carry_out, commit_time, measure
+from glong.store.upkeep import Upkeep, carry_out, committed, measure
 from glong.tables import DATA_TABLES
 
 __all__ = ["Compaction", "compact", "deletions", "unnamed_pairs"]
@@ -53,7 +54,11 @@ def compact(layout: Layout, *, now: datetime, grace: timedelta) -> Compaction:
         StoreError: the store cannot be read or written.
     """
     before = {table: measure(layout, table).fragments for table in layout.tables}
-    garbage = {table: _delete_garbage(layout, table, now - grace) for table in DATA_TABLES}
+    garbage = dict.fromkeys(DATA_TABLES, 0)
+    old_sessions = _version_at(layout, "sessions", now - grace)
+    if old_sessions is not None:
+        named = [read_named(layout, Scope(), version) for version in (old_sessions, None)]
+        garbage = {t: _delete_garbage(layout, t, now - grace, named) for t in DATA_TABLES}
     for table in layout.tables:
         for work in Upkeep:
             carry_out(layout, table, work, older_than=grace)
@@ -61,29 +66,26 @@ def compact(layout: Layout, *, now: datetime, grace: timedelta) -> Compaction:
     return Compaction(garbage, before, after)
 
 
-def _delete_garbage(layout: Layout, table: str, cutoff: datetime) -> int:
+def _delete_garbage(layout: Layout, table: str, cutoff: datetime, named: list[Named]) -> int:
     """Delete rows that were there at ``cutoff`` and visible neither then nor now; returns how many.
 
     Then: a reader may still hold that version of ``sessions``. There at ``cutoff``: a younger row
     may belong to a wave whose manifest is yet to come.
     """
-    old = _version_at(layout.dataset(table), cutoff)
-    old_sessions = _version_at(layout.dataset("sessions"), cutoff)
-    if old is None or old_sessions is None:
+    if (old := _version_at(layout, table, cutoff)) is None:
         return 0
-    named = [read_named(layout, Scope(), version) for version in (old_sessions, None)]
-    pairs = unnamed_pairs(layout.dataset(table, old), table, named)
     deleted = 0
-    for predicate in deletions(pairs):
+    for predicate in deletions(unnamed_pairs(layout.dataset(table, old), table, named)):
         with translated(f"delete garbage from {table} of {layout.uri}"):
             deleted += layout.dataset(table).delete(predicate)["num_deleted_rows"]
     return deleted
 
 
-def _version_at(dataset: lance.LanceDataset, cutoff: datetime) -> int | None:
-    """The latest version committed by then."""
-    old = [v["version"] for v in dataset.versions() if commit_time(v) <= cutoff]
-    return max(map(int, old), default=None)
+def _version_at(layout: Layout, table: str, cutoff: datetime) -> int | None:
+    """The latest version committed by then; reads few of them."""
+    versions = [int(ref["version"]) for ref in layout.dataset(table).version_refs()]
+    n = bisect_right(versions, cutoff, key=lambda version: committed(layout, table, version))
+    return versions[n - 1] if n else None
 
 
 def unnamed_pairs(

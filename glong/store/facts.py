@@ -7,7 +7,7 @@ forgotten together with it.
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +17,10 @@ import pyarrow.compute as pc
 from glong import ids
 from glong.entities import normalise, normalise_relation
 from glong.errors import ConfigError, ConflictError
+from glong.store.forgetting import restore_sessions
+from glong.store.forgotten import SessionMarks
 from glong.store.layout import Layout
+from glong.store.lease import writing
 from glong.store.reading import Named, Scope, read_manifest, read_visible
 from glong.store.store import Store
 from glong.store.waves import Wave
@@ -124,14 +127,12 @@ def with_fact(stated: Stated, fact: Fact) -> tuple[Stated, int]:
         if (present.content, present.time) == (fact.content, fact.time):
             return stated, index
     index = max((index for index, _ in stated.facts), default=-1) + 1
-    facts = (*stated.facts, (index, fact))
-    return Stated(stated.dialogue_id, stated.session_id, facts, stated.batch_id), index
+    return replace(stated, facts=(*stated.facts, (index, fact))), index
 
 
 def without_fact(stated: Stated, index: int) -> Stated:
     """Take the fact at a turn index out."""
-    facts = tuple(entry for entry in stated.facts if entry[0] != index)
-    return Stated(stated.dialogue_id, stated.session_id, facts, stated.batch_id)
+    return replace(stated, facts=tuple(entry for entry in stated.facts if entry[0] != index))
 
 
 def read_stated(layout: Layout, tenant: str, dialogue_id: str, session_id: str) -> Stated:
@@ -177,6 +178,9 @@ def edit_stated(
 ) -> Stated:
     """Read the facts of a reserved session, change them, and write them if nobody else did since.
 
+    What was forgotten is lifted only where a new fact says it again, or where the session was
+    forgotten as a whole. What others forget meanwhile stays so.
+
     Args:
         store: where.
         tenant: whose.
@@ -188,20 +192,45 @@ def edit_stated(
         What is stored now.
 
     Raises:
-        ConflictError: other writers were faster every time, or a purge holds the store.
+        ConflictError: other writers were faster every time, or forgot it meanwhile, or a purge
+            holds the store.
     """
-    for _ in range(RETRIES):
+    dialogue = ids.dialogue_key(tenant, empty.dialogue_id)
+    session = ids.session_key(tenant, empty.dialogue_id, empty.session_id)
+    for attempt in range(RETRIES):
+        forgotten = store.forgotten()  # before the facts, so that none of a later mark is lifted
+        marks = forgotten.of(dialogue, session)
         present = read_stated(store.layout, tenant, empty.dialogue_id, empty.session_id)
+        present = present if marks is None else _remembered(present, marks)
         wanted = change(present)
         if wanted.facts == present.facts:
             return present
-        batch_id, now = uuid.uuid4().hex, datetime.now(UTC)
+        rows = rows_of(wanted)
+        if marks is not None and _remembered(wanted, marks).facts != wanted.facts:
+            if attempt:
+                break  # forgotten since the first look: that wins
+            with writing(store.layout):
+                restore_sessions(store.layout, forgotten, rows)
         over = (present.batch_id,) if present.batch_id else ()
-        wave = Wave(batch_id, now, rows_of(wanted), FAILURES.empty_table(), restore=True, over=over)
-        store.append_wave(wave)
-        stored = read_stated(store.layout, tenant, empty.dialogue_id, empty.session_id)
-        if stored.batch_id == batch_id:
-            return stored
+        store.append_wave(
+            Wave(
+                uuid.uuid4().hex, datetime.now(UTC), rows, FAILURES.empty_table(),
+                over=over, add=not over,
+            )
+        )  # fmt: skip
     raise ConflictError(
-        f"Others state facts of dialogue {empty.dialogue_id!r} at the same time; try again."
+        f"Others state or forget facts of dialogue {empty.dialogue_id!r} at the same time; try"
+        " again."
     )
+
+
+def _remembered(stated: Stated, marks: SessionMarks) -> Stated:
+    """Without facts that were forgotten, whether or not they have been taken out yet."""
+    facts = () if marks.whole() else stated.facts
+    kept = tuple(entry for entry in facts if not _is_forgotten(entry[1], marks))
+    return replace(stated, facts=kept)
+
+
+def _is_forgotten(fact: Fact, marks: SessionMarks) -> bool:
+    turn = fact.stated_by, triplet_text(_triplet(0, fact))
+    return marks.turn(*turn) or marks.edge(fact.subject, fact.relation, fact.object)

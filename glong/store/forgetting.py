@@ -1,15 +1,12 @@
 """Forgetting: what is asked for becomes marks, then stored sessions are brought in line with them.
 
 Marks come first, so from then on every writer leaves out what they match; a crash after that is
-mended by forgetting again or by a purge. A session that loses a part is written again without it
-and replaced in the manifest in one step, so no reader ever sees half of it. Deletes name hashes
-only: Lance keeps their text for a while.
+mended by forgetting again or by a purge. See :mod:`glong.store.sweeping` for what follows them.
 """
 
 import json
-import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,26 +16,24 @@ import pyarrow.compute as pc
 from glong import ids
 from glong.entities import normalise
 from glong.errors import ConfigError, NotFoundError
-from glong.store.compaction import PAIRS_A_DELETE, deletions
 from glong.store.forgotten import (
     MENTION_WORDS,
     Forgotten,
     Kind,
     Mark,
     add_marks,
+    lift_marks,
     mention,
     read_forgotten,
     said,
 )
-from glong.store.layout import Layout, translated
-from glong.store.leaving_out import LeftOut, by_hand_id, leave_out
+from glong.store.layout import Layout
+from glong.store.leaving_out import by_hand_id
 from glong.store.reading import Named, Scope, read_manifest, read_visible
-from glong.store.regroup import read_built
-from glong.store.waves import append_rows, merge_manifest
-from glong.tables import DATA_TABLES, explode, manifest_rows
+from glong.store.sweeping import delete_by, sweep
 from glong.types import Receipt
 
-__all__ = ["Target", "forget", "restore_sessions", "sweep"]
+__all__ = ["Target", "forget", "restore_sessions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +103,7 @@ def forget(layout: Layout, tenant: str, target: Target, at: datetime) -> Receipt
     marks += [Mark(Kind.FAILURE, (failure_id,)) for failure_id in told]
     add_marks(layout, tenant, dialogue, marks, at)
     rows = sweep(layout, (dialogue,))
-    rows += Counter(failures=_delete(layout, "failures", "failure_id", told))
+    rows += Counter(failures=delete_by(layout, "failures", "failure_id", told))
     return Receipt(
         scope=str(target.kind),
         dialogue_id=target.dialogue_id,
@@ -245,98 +240,19 @@ def _record_failures(
     return found
 
 
-def restore_sessions(
-    layout: Layout, forgotten: Forgotten, built: pa.Table, at: datetime
-) -> Forgotten:
-    """Lift what was forgotten for these sessions alone; returns the marks as they are then."""
-    names = built.select(["tenant", "dialogue_key", "session_key"]).to_pylist() if forgotten else []
-    changed = False
-    for row in names:
-        if forgotten.touches(row["dialogue_key"]):
-            mark = Mark(Kind.RESTORED, (row["session_key"],))
-            add_marks(layout, row["tenant"], row["dialogue_key"], [mark], at)
-            changed = True
-    return read_forgotten(layout) if changed else forgotten
+def restore_sessions(layout: Layout, forgotten: Forgotten, given: pa.Table) -> Forgotten:
+    """Lift what was forgotten for these sessions alone; returns the marks as they are then.
 
+    Only what ``forgotten`` holds is lifted: what is forgotten after it was read stays so.
 
-def sweep(layout: Layout, dialogue_keys: Iterable[str]) -> Counter[str]:
-    """Bring the stored sessions of some dialogues in line with the marks; returns rows by table.
-
-    May run beside writers, be killed anywhere and be run again.
+    Args:
+        layout: the store.
+        forgotten: the marks.
+        given: rows of sessions, with their keys.
     """
-    forgotten = read_forgotten(layout)
-    rows: Counter[str] = Counter()
-    for dialogue in dict.fromkeys(dialogue_keys):
-        if forgotten.touches(dialogue):
-            rows += _sweep_sessions(layout, dialogue, forgotten)
-            rows += _sweep_failures(layout, dialogue, forgotten)
-            rows += _sweep_accesses(layout, dialogue)
-    return rows
-
-
-def _sweep_sessions(layout: Layout, dialogue: str, forgotten: Forgotten) -> Counter[str]:
-    manifest = read_manifest(layout, Scope(dialogue_keys=(dialogue,)))
-    if manifest.num_rows == 0:
-        return Counter()
-    left = leave_out(read_built(layout, manifest), forgotten)
-    if not (left.gone or left.changed):
-        return Counter()
-    batches = dict(
-        zip(manifest["session_key"].to_pylist(), manifest["batch_id"].to_pylist(), strict=True)
-    )
-    _replace(layout, manifest, left, batches)
-    if left.gone:
-        # Only the rows that were read: a writer beside us may have restored the session since.
-        where = f"{_in('session_key', left.gone)} AND {_in('batch_id', set(batches.values()))}"
-        with translated(f"delete {len(left.gone)} sessions from {layout.uri}"):
-            layout.dataset("sessions").delete(where)
-    pairs = {(key, batches[key]) for key in (*left.gone, *left.changed)}
-    for table in DATA_TABLES:
-        for where in deletions(pairs):
-            with translated(f"delete from {table} of {layout.uri}"):
-                layout.dataset(table).delete(where)
-    return left.rows
-
-
-def _replace(layout: Layout, manifest: pa.Table, left: LeftOut, batches: dict[str, str]) -> None:
-    """Write changed sessions again under a new batch id and name that in the manifest."""
-    if not left.changed:
-        return
-    mask = pc.is_in(left.built["session_key"], value_set=pa.array(left.changed, pa.string()))
-    built = left.built.filter(mask)
-    place = pc.index_in(built["session_key"], value_set=manifest["session_key"].combine_chunks())
-    batch_id = uuid.uuid4().hex
-    rows = manifest_rows(built, batch_id, manifest["built_at"].take(place))
-    append_rows(layout, explode(built, batch_id, layout.meta.dimension))
-    merge_manifest(layout, rows, over=[batches[key] for key in left.changed])
-
-
-def _sweep_failures(layout: Layout, dialogue: str, forgotten: Forgotten) -> Counter[str]:
-    """Failures of sessions that are not in the manifest."""
-    rows = _visible(layout, "failures", dialogue, ["failure_id", "dialogue_key", "session_key"])
-    kept = set(forgotten.without(rows)["failure_id"].to_pylist())
-    lost = [i for i in rows["failure_id"].to_pylist() if i not in kept]
-    return Counter(failures=_delete(layout, "failures", "failure_id", lost))
-
-
-def _sweep_accesses(layout: Layout, dialogue: str) -> Counter[str]:
-    """Accesses of edges that are no more."""
-    used = _visible(layout, "accesses", dialogue, ["edge_id"])["edge_id"]
-    edges = _visible(layout, "edges", dialogue, ["edge_id"])["edge_id"].combine_chunks()
-    lost = pc.unique(used.filter(pc.invert(pc.is_in(used, value_set=edges)))).to_pylist()
-    return Counter(accesses=_delete(layout, "accesses", "edge_id", lost))
-
-
-def _delete(layout: Layout, table: str, column: str, values: Sequence[str]) -> int:
-    """Delete rows by hashes; returns how many."""
-    n = 0
-    for start in range(0, len(values), PAIRS_A_DELETE):
-        where = _in(column, values[start : start + PAIRS_A_DELETE])
-        with translated(f"delete from {table} of {layout.uri}"):
-            n += layout.dataset(table).delete(where)["num_deleted_rows"]
-    return n
-
-
-def _in(column: str, values: Iterable[str]) -> str:
-    listed = ", ".join(f"'{value}'" for value in sorted(values))
-    return f"{column} IN ({listed})"
+    names = given.select(["tenant", "dialogue_key", "session_key"]).to_pylist() if forgotten else []
+    touched = [row for row in names if forgotten.touches(row["dialogue_key"])]
+    if not touched:
+        return forgotten
+    lift_marks(layout, forgotten, touched)
+    return read_forgotten(layout)

@@ -34,13 +34,16 @@ from glong.types import Session
 
 __all__ = [
     "EPOCH",
+    "FAILED_COLUMNS",
     "Forgotten",
     "Kind",
     "Mark",
     "SessionMarks",
     "add_marks",
     "add_secrets",
+    "lift_marks",
     "mention",
+    "read_again",
     "read_forgotten",
     "read_secrets",
     "said",
@@ -52,7 +55,8 @@ MENTION_WORDS = 6
 """The longest name, in words, that is looked for within texts and other names."""
 RETRIES = 20
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+FAILED_COLUMNS = ("failure_id", "dialogue_key", "session_key", "message", "raw")
+"""What decides whether a failure was forgotten."""
 _NEVER = -(2**62)
 _WORD = re.compile(r"\w+")
 
@@ -160,20 +164,22 @@ class Forgotten:
         return replace(session, turns=kept) if kept else None
 
     def without(self, failures: pa.Table) -> pa.Table:
-        """Rows of ``failures`` without those that were forgotten."""
+        """Rows of ``failures`` without those that were forgotten.
+
+        What they tell is looked at where they have the columns ``message`` and ``raw``.
+        """
         if not self.times or failures.num_rows == 0:
             return failures
-        keep = [not self._failure(*row.values()) for row in failures.select(_FAILED).to_pylist()]
+        columns = [name for name in FAILED_COLUMNS if name in failures.column_names]
+        rows = failures.select(columns).to_pylist()
+        keep = [not self._failure(*row.values()) for row in rows]
         return failures if all(keep) else failures.filter(pa.array(keep, pa.bool_()))
 
-    def _failure(self, failure_id: str, dialogue_key: str, session_key: str) -> bool:
+    def _failure(self, failure_id: str, dialogue_key: str, session_key: str, *told: str) -> bool:
         if self.time(Mark(Kind.FAILURE, (failure_id,))) > _NEVER:
             return True
         marks = self.of(dialogue_key, session_key)
-        return marks is not None and marks.whole()
-
-
-_FAILED = ["failure_id", "dialogue_key", "session_key"]
+        return marks is not None and (marks.whole() or marks.mentions(" ".join(told)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -262,6 +268,12 @@ def read_forgotten(layout: Layout, tenant: str | None = None) -> Forgotten:
     )
 
 
+def read_again(layout: Layout, known: Forgotten) -> Forgotten:
+    """The marks of a store as they are now, from what was read of all tenants before."""
+    is_new = int(layout.dataset("forgotten").version) != known.version
+    return read_forgotten(layout) if is_new else known
+
+
 def _secrets_of(dataset: lance.LanceDataset) -> tuple[str, ...]:
     found = dataset.config()
     return tuple(found[name] for name in sorted(found) if name.startswith(SECRET))
@@ -296,7 +308,7 @@ def add_secrets(layout: Layout, new: Sequence[str] = ()) -> tuple[str, ...]:
 def add_marks(
     layout: Layout, tenant: str, dialogue_key: str, marks: Iterable[Mark], at: datetime
 ) -> None:
-    """Remember for good what is forgotten (or restored) of one dialogue.
+    """Remember for good what is forgotten of one dialogue.
 
     The time that is stored is later than that of every mark before, whatever clocks say, so that
     what came last counts.
@@ -304,17 +316,46 @@ def add_marks(
     secret = add_secrets(layout)[0]
     latest = max(read_forgotten(layout).times.values(), default=_NEVER)
     if latest > _NEVER:
-        at = max(at, EPOCH + timedelta(microseconds=latest) + _MICROSECOND)
+        at = max(at, _time(latest + 1))
+    _append(layout, [_row(secret, tenant, dialogue_key, mark, at) for mark in marks])
+
+
+def lift_marks(layout: Layout, forgotten: Forgotten, sessions: Iterable[Mapping[str, str]]) -> None:
+    """Let what was forgotten of some sessions count for them no more.
+
+    The time that is stored is that of the latest mark that is known, so a mark that another process
+    sets meanwhile is not lifted unseen.
+
+    Args:
+        layout: the store.
+        forgotten: what was forgotten up to now; at least one mark.
+        sessions: ``tenant``, ``dialogue_key`` and ``session_key`` of each.
+    """
+    secret, at = forgotten.secrets[0], _time(max(forgotten.latest, 0))
     rows = [
-        {
-            "tenant": tenant,
-            "scope": str(mark.kind),
-            "key": keyed(secret, mark.kind, *mark.parts),
-            "dialogue_key": keyed(secret, Kind.DIALOGUE, dialogue_key),
-            "forgotten_at": at,
-        }
-        for mark in marks
+        _row(secret, s["tenant"], s["dialogue_key"], Mark(Kind.RESTORED, (s["session_key"],)), at)
+        for s in sessions
     ]
+    _append(layout, rows)
+
+
+def _time(micros: int) -> datetime:
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def _row(
+    secret: str, tenant: str, dialogue_key: str, mark: Mark, at: datetime
+) -> dict[str, object]:
+    return {
+        "tenant": tenant,
+        "scope": str(mark.kind),
+        "key": keyed(secret, mark.kind, *mark.parts),
+        "dialogue_key": keyed(secret, Kind.DIALOGUE, dialogue_key),
+        "forgotten_at": at,
+    }
+
+
+def _append(layout: Layout, rows: Sequence[Mapping[str, object]]) -> None:
     with translated(f"write {len(rows)} marks to forgotten of {layout.uri}"):
-        table = pa.Table.from_pylist(rows, FORGOTTEN)
+        table = pa.Table.from_pylist(list(rows), FORGOTTEN)
         lance.write_dataset(table, layout.dataset("forgotten"), mode="append")

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import lance
 import pyarrow as pa
 
-from glong.errors import ConflictError, SchemaError, StoreError, StoreNotFoundError
+from glong.errors import ConfigError, ConflictError, SchemaError, StoreError, StoreNotFoundError
 from glong.tables import FORMAT_VERSION, stored_schemas
 
 __all__ = ["Layout", "StoreMeta", "create_or_open_layout", "open_layout", "read_meta", "translated"]
@@ -119,9 +120,27 @@ def _session() -> Any:
 
 
 def normalise_uri(uri: str) -> str:
-    """An absolute path (a later ``chdir`` changes nothing) or the URI; no trailing slash."""
+    """An absolute path (a later ``chdir`` changes nothing) or the URI; no trailing slash.
+
+    ``file://`` becomes a path, since only by a path is a store known as local, which has a lock.
+
+    Raises:
+        ConfigError: it names a file of another host.
+    """
+    if uri.lower().startswith("file://"):
+        return os.path.abspath(_path_of(uri))
     local = "://" not in uri
     return os.path.abspath(os.path.expanduser(uri)) if local else uri.rstrip("/")
+
+
+def _path_of(uri: str) -> str:
+    parts = urlsplit(uri)
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise ConfigError(
+            f"The store {uri} is of host {parts.netloc!r}; allowed: file:///PATH, where PATH is"
+            " from the root on, or the path alone."
+        )
+    return unquote(parts.path)
 
 
 def open_layout(uri: str, storage_options: Mapping[str, str] | None = None) -> Layout:

@@ -19,7 +19,7 @@ from glong.store.forgotten import Forgotten, SessionMarks
 from glong.tables import DATA_TABLES, nested
 from glong.types import Session, Turn
 
-__all__ = ["BY_HAND", "LeftOut", "by_hand_id", "is_by_hand", "leave_out"]
+__all__ = ["BY_HAND", "LeftOut", "by_hand_id", "is_by_hand", "leave_out", "replace_column"]
 
 BY_HAND = "by-hand"
 """Session id of facts that were stated by hand; extractor and scorer of such sessions too."""
@@ -167,14 +167,14 @@ def _apply(built: pa.Table, flat: Mapping[str, _Flat], kept: Mapping[int, _Kept 
     for name in DATA_TABLES:
         mask, lengths = _mask(flat[name], name, kept)
         column = nested(flat[name].rows.filter(pa.array(mask)), lengths.tolist())
-        built = _with(built, name, column)
-        built = _with(built, f"n_{name}", pa.array(lengths, pa.int32()))
+        built = replace_column(built, name, column)
+        built = replace_column(built, f"n_{name}", pa.array(lengths, pa.int32()))
         rows[name] = int(len(mask) - mask.sum())
     hashes = built.column("content_hash").to_pylist()
     for place, of_session in kept.items():
         if of_session is not None and of_session.content_hash is not None:
             hashes[place] = of_session.content_hash
-    built = _with(built, "content_hash", pa.array(hashes, pa.string()))
+    built = replace_column(built, "content_hash", pa.array(hashes, pa.string()))
     keys = built.column("session_key").to_pylist()
     gone = tuple(keys[place] for place, k in kept.items() if k is None)
     changed = tuple(keys[place] for place, k in kept.items() if k is not None and not k.complete)
@@ -194,6 +194,7 @@ def _mask(
     return mask, np.diff(counts[flat.starts])
 
 
-def _with(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
+def replace_column(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    """The table with other values in one of its columns."""
     place = table.schema.get_field_index(name)
     return table.set_column(place, table.schema.field(place), column)

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from glong.errors import StoreError
 from glong.store.compaction import PAIRS_A_DELETE, deletions, unnamed_pairs
-from glong.store.forgetting import sweep
 from glong.store.forgotten import EPOCH, read_forgotten
 from glong.store.layout import Layout, translated
 from glong.store.reading import Scope, read_manifest, read_named
 from glong.store.status import bytes_on_disk
+from glong.store.sweeping import sweep
 from glong.store.upkeep import TARGET_ROWS
 from glong.tables import DATA_TABLES
 

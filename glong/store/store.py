@@ -16,8 +16,8 @@ from glong.ids import dialogue_key
 from glong.store.checks import Violation, verify
 from glong.store.compaction import Compaction, compact
 from glong.store.export import export_dialogue, export_tables
-from glong.store.forgetting import Target, forget, restore_sessions, sweep
-from glong.store.forgotten import EPOCH, Forgotten, read_forgotten
+from glong.store.forgetting import Target, forget, restore_sessions
+from glong.store.forgotten import Forgotten, read_forgotten
 from glong.store.layout import Layout, StoreMeta, create_or_open_layout, open_layout
 from glong.store.lease import alone, writing
 from glong.store.leaving_out import leave_out
@@ -32,6 +32,7 @@ from glong.store.reading import (
     session_order,
 )
 from glong.store.status import Status, read_status
+from glong.store.sweeping import sweep
 from glong.store.upkeep import run_routine
 from glong.store.waves import (
     FragmentBatch,
@@ -45,6 +46,9 @@ from glong.tables import ACCESSES, MANIFEST, built_schema
 from glong.types import Receipt
 
 __all__ = ["Store"]
+
+TOUCHES_A_ROUTINE = 16
+"""Each touch adds a file, and a read looks into every one: 0.2 ms each. Upkeep takes some 30 ms."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,20 +104,25 @@ class Store:
 
     # Writing
 
-    def append_wave(self, wave: Wave) -> int:
+    def append_wave(self, wave: Wave, forgotten: Forgotten | None = None) -> int:
         """Commit a wave: data rows, then the manifest; returns the new version.
 
         What was forgotten is left out, unless the wave restores it.
+
+        Args:
+            wave: what to write.
+            forgotten: what the caller knows of it for all tenants of the wave; read again where
+                more was forgotten since.
 
         Raises:
             StoreError: a session stands twice in it, or the store cannot be written.
             ConflictError: other writers were faster every time, or a purge holds the store.
         """
         with writing(self.layout):
-            forgotten = read_forgotten(self.layout)
+            forgotten = self.forgotten(known=forgotten)
             built = wave.built.cast(built_schema(self.meta.dimension))
             if wave.restore:
-                forgotten = restore_sessions(self.layout, forgotten, built, wave.built_at)
+                forgotten = restore_sessions(self.layout, forgotten, built)
             failures = forgotten.without(wave.record_failures)
             left = leave_out(built, forgotten).built
             wave = dataclasses.replace(wave, built=left, record_failures=failures)
@@ -163,8 +172,7 @@ class Store:
             forgotten = read_forgotten(self.layout)
             rows = pa.concat_tables([MANIFEST.empty_table(), *(b.manifest for b in batches)])
             if restore:
-                at = max(rows["built_at"].to_pylist(), default=EPOCH)
-                forgotten = restore_sessions(self.layout, forgotten, rows, at)
+                forgotten = restore_sessions(self.layout, forgotten, rows)
             failures = forgotten.without(record_failures)
             commit_wave_fragments(self.layout, batches, failures, replace=replace)
             return self._settle(rows["dialogue_key"], oldest)
@@ -174,7 +182,8 @@ class Store:
     ) -> None:
         """Record that edges were retrieved; the latest time counts from the next load on.
 
-        Edges that were forgotten since they were retrieved are left out.
+        Edges that were forgotten since they were retrieved are left out. Now and then upkeep that
+        is due runs here, since an application that only asks has no other place for it.
 
         Raises:
             ConflictError: a purge holds the store; try again when it has ended.
@@ -184,9 +193,13 @@ class Store:
             return
         with writing(self.layout):
             if read_forgotten(self.layout, tenant).touches(key):
-                known = self.visible("edges", dialogue_key=key, columns=["edge_id"])["edge_id"]
-                edge_ids = [edge for edge in edge_ids if edge in set(known.to_pylist())]
+                edges = self.visible("edges", dialogue_key=key, columns=["edge_id"])["edge_id"]
+                known = set(edges.to_pylist())
+                edge_ids = [edge_id for edge_id in edge_ids if edge_id in known]
             self._append_accesses(tenant, key, edge_ids, accessed_at)
+        # By the table's version, which goes on where processes touch once each.
+        if int(self.layout.dataset("accesses").version) % TOUCHES_A_ROUTINE == 0:
+            self.routine()
 
     def _append_accesses(
         self, tenant: str, key: str, edge_ids: Sequence[str], accessed_at: datetime
@@ -201,11 +214,13 @@ class Store:
         self,
         tenant: str | None = None,
         *,
+        dialogue_keys: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         version: int | None = None,
     ) -> pa.Table:
-        """Rows of ``sessions``, of one tenant or all."""
-        return read_manifest(self.layout, Scope(tenant), columns=columns, version=version)
+        """Rows of ``sessions``, of one tenant or all; of some dialogues alone, by the index."""
+        keys = None if dialogue_keys is None else tuple(dialogue_keys)
+        return read_manifest(self.layout, Scope(tenant, keys), columns=columns, version=version)
 
     def visible(
         self,
@@ -285,11 +300,18 @@ class Store:
 
     # Forgetting
 
-    def forgotten(self, tenant: str | None = None) -> Forgotten:
+    def forgotten(self, tenant: str | None = None, known: Forgotten | None = None) -> Forgotten:
         """What was forgotten and stays so, of one tenant or all; every writer is held against it.
 
-        ``forgotten.strip(tenant, session)`` is a session without it, :meth:`leave_out` built rows.
+        ``forgotten.strip(tenant, session)`` is a session without it,
+        :func:`~glong.store.leaving_out.leave_out` built rows.
+
+        Args:
+            tenant: whose; ``None`` for all.
+            known: what was read of it before; given back if nothing was forgotten since.
         """
+        if known is not None and known.version == int(self.layout.dataset("forgotten").version):
+            return known
         return read_forgotten(self.layout, tenant)
 
     def forget(self, tenant: str, target: Target, at: datetime) -> Receipt:

@@ -4,44 +4,31 @@ Everything is written in waves through :meth:`~glong.store.Store.append_wave`, s
 stays so. Each function can be stopped anywhere and be called again: what is done is not done twice.
 """
 
-import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-import lance
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glong.errors import ConfigError, ModelError, SourceError
+from glong.errors import ConfigError, ModelError
 from glong.protocols import Encoder, Scorer
-from glong.store.export import SECRETS_FILE
-from glong.store.forgotten import add_secrets, read_secrets
-from glong.store.layout import translated
-from glong.store.leaving_out import BY_HAND, leave_out
-from glong.store.reading import Named, Scope, read_visible
-from glong.store.regroup import read_built, regroup
+from glong.store.forgotten import FAILED_COLUMNS, add_secrets
+from glong.store.lease import writing
+from glong.store.leaving_out import BY_HAND, leave_out, replace_column
+from glong.store.origins import Marks, Tables, in_parts, read_export, read_store
+from glong.store.regroup import read_built
 from glong.store.store import Store
-from glong.store.waves import Wave
-from glong.tables import (
-    BUILT,
-    DATA_TABLES,
-    FAILURES,
-    built_schema,
-    nested,
-    stored_schemas,
-)
+from glong.store.sweeping import delete_by, sweep
+from glong.store.waves import Wave, append_rows
+from glong.tables import BUILT, FAILURES, built_schema, nested
 from glong.types import Triplet, Vectors
 from glong.weighting import normalise, triplet_text, turn_text
 
-__all__ = ["Tables", "add_rows", "embedded_texts", "read_export", "read_store", "reweigh"]
-
-WAVE_SESSIONS = 256
-READ_ROWS = 10_000
+__all__ = ["Marks", "Tables", "add_rows", "embedded_texts", "read_export", "read_store", "reweigh"]
 
 
 def reweigh(
@@ -62,23 +49,13 @@ def reweigh(
         manifest["scorer"], value_set=pa.array([scorer.fingerprint, BY_HAND], pa.string())
     )
     todo = pc.and_(pc.invert(done), pc.equal(manifest["status"], BUILT))
-    for part in _parts(manifest.filter(todo)):
+    for part in in_parts(manifest.filter(todo)):
         built = _with_scores(read_built(store.layout, part), scorer)
         over = tuple(part["batch_id"].to_pylist())
-        store.append_wave(Wave(uuid.uuid4().hex, now, built, FAILURES.empty_table(), over=over))
+        none = FAILURES.empty_table()
+        store.append_wave(Wave(uuid.uuid4().hex, now, built, none, over=over, add=False))
+        store.routine()
         yield part.num_rows
-
-
-def _parts(manifest: pa.Table) -> Iterator[pa.Table]:
-    """Whole dialogues, until there are enough sessions for a wave."""
-    manifest = manifest.sort_by([("dialogue_key", "ascending"), ("session_key", "ascending")])
-    start = 0
-    keys = manifest["dialogue_key"].to_pylist()
-    for end in range(1, len(keys) + 1):
-        last = end == len(keys)
-        if last or (end - start >= WAVE_SESSIONS and keys[end] != keys[end - 1]):
-            yield manifest.slice(start, end - start)
-            start = end
 
 
 def _with_scores(built: pa.Table, scorer: Scorer) -> pa.Table:
@@ -92,8 +69,10 @@ def _with_scores(built: pa.Table, scorer: Scorer) -> pa.Table:
     }
     built = _with_fields(built, "edges", values)
     tops = [float(s.max()) if len(s) else None for s in scores]
-    built = _set(built, "max_score", pa.array(tops, pa.float64()))
-    return _set(built, "scorer", pa.array([scorer.fingerprint] * built.num_rows, pa.string()))
+    built = replace_column(built, "max_score", pa.array(tops, pa.float64()))
+    return replace_column(
+        built, "scorer", pa.array([scorer.fingerprint] * built.num_rows, pa.string())
+    )
 
 
 _EDGE = ("subject", "relation", "object")
@@ -111,11 +90,6 @@ def _edge_text(edge: Mapping[str, str]) -> str:
     return triplet_text(Triplet(edge["subject"], edge["relation"], edge["object"], 0))
 
 
-def _set(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
-    place = table.schema.get_field_index(name)
-    return table.set_column(place, table.schema.field(place), column)
-
-
 def _with_fields(built: pa.Table, name: str, values: Mapping[str, Any]) -> pa.Table:
     """Put other values into fields of a nested column."""
     lists = built[name].combine_chunks()
@@ -128,7 +102,9 @@ def _with_fields(built: pa.Table, name: str, values: Mapping[str, Any]) -> pa.Ta
         for field in kind
     ]
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_pylist()
-    return _set(built, name, nested(pa.StructArray.from_arrays(arrays, fields=list(kind)), lengths))
+    return replace_column(
+        built, name, nested(pa.StructArray.from_arrays(arrays, fields=list(kind)), lengths)
+    )
 
 
 def embedded_texts(built: pa.Table) -> dict[str, list[str]]:
@@ -153,7 +129,9 @@ def _with_vectors(built: pa.Table, encoder: Encoder) -> pa.Table:
         if not texts:
             continue
         built = _with_fields(built, name, {"vector": _column(encoder.encode(texts))})
-    return _set(built, "encoder", pa.array([encoder.fingerprint] * built.num_rows, pa.string()))
+    return replace_column(
+        built, "encoder", pa.array([encoder.fingerprint] * built.num_rows, pa.string())
+    )
 
 
 def _column(vectors: Vectors) -> pa.Array:
@@ -161,29 +139,12 @@ def _column(vectors: Vectors) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tables:
-    """Where rows come from: an export that was read, or another store.
-
-    Attributes:
-        parts: built sessions, some hundred at a time; vectors of ``encoder``, or all null.
-        rest: table name -> rows of ``accesses``, ``forgotten``, and of ``failures`` that belong to
-            no session.
-        secrets: keys of the marks in ``forgotten``.
-        encoder: fingerprint of the vectors; empty where there are none.
-    """
-
-    parts: Iterable[pa.Table]
-    rest: Mapping[str, pa.Table]
-    secrets: tuple[str, ...]
-    encoder: str
-
-
 def add_rows(store: Store, tables: Tables, now: datetime, encoder: Encoder | None) -> Iterator[int]:
     """Add everything to a store; yields the sessions of each wave that were not there.
 
-    A session that is there with other content or of other models is replaced. Marks come first, so
-    what was forgotten there is left out here too.
+    A session that is there with other content or of other models is replaced, unless it is built
+    again meanwhile. Marks come first and once more at the end: what was forgotten there, before or
+    meanwhile, is left out here and taken out of what is here.
 
     Args:
         store: where to.
@@ -195,24 +156,51 @@ def add_rows(store: Store, tables: Tables, now: datetime, encoder: Encoder | Non
         ConfigError: vectors are to be made and there is no encoder, or another one.
         ConflictError: a purge holds the store.
     """
-    if tables.secrets:
-        add_secrets(store.layout, tables.secrets)
-    _append_new(store, "forgotten", tables.rest["forgotten"])
     embeds = tables.encoder != store.meta.encoder
     if embeds and (encoder is None or encoder.fingerprint != store.meta.encoder):
         raise ConfigError(
             f"The store {store.uri} has vectors of encoder {store.meta.encoder}, the rows have"
             f" {tables.encoder or 'none'}; give the models of the store."
         )
+    _add_marks(store, tables.marks())
+    _sweep(store)  # also where no mark is new: an earlier run may have been stopped here
+    present, forgotten = _Present.of(store), store.forgotten()
     for built in tables.parts:
-        left = leave_out(built, store.forgotten()).built
-        part = _new(store, _set_encoder(left, store.meta.encoder))
+        forgotten = store.forgotten(known=forgotten)
+        left = leave_out(built, forgotten).built
+        part, over = present.new(_set_encoder(left, store.meta.encoder))
         if part.num_rows:
             part = _with_vectors(part, encoder) if embeds and encoder else part
-            store.append_wave(Wave(uuid.uuid4().hex, now, part, FAILURES.empty_table()))
+            wave = Wave(uuid.uuid4().hex, now, part, FAILURES.empty_table(), over=over)
+            store.append_wave(wave, forgotten)
+            store.routine()
         yield part.num_rows
-    _add_failures(store, tables.rest["failures"], now)
-    _append_new(store, "accesses", tables.rest["accesses"])
+    _add_failures(store, tables.failures, now)
+    _add_accesses(store, tables.accesses)
+    if _add_marks(store, tables.marks()):
+        _sweep(store)
+
+
+def _add_marks(store: Store, marks: Marks) -> int:
+    """Returns how many are new; a purge must not clean up files that are about to be named."""
+    if marks.secrets:
+        with writing(store.layout):
+            add_secrets(store.layout, marks.secrets)
+    return _append_new(store, "forgotten", marks.rows)
+
+
+def _sweep(store: Store) -> None:
+    """Take out of the store what its marks match, failures that belong to no session too."""
+    with writing(store.layout):
+        keys = (store.visible(t, columns=["dialogue_key"]) for t in ("sessions", "failures"))
+        sweep(store.layout, pa.concat_tables(keys)["dialogue_key"].to_pylist())
+        failures = store.layout.dataset("failures").to_table(
+            columns=list(FAILED_COLUMNS), filter="session_key = ''"
+        )
+        kept = store.forgotten().without(failures)["failure_id"].combine_chunks()
+        lost = pc.invert(pc.is_in(failures["failure_id"], value_set=kept))
+        ids = failures["failure_id"].filter(lost).to_pylist()
+        delete_by(store.layout, "failures", "failure_id", ids)
 
 
 def _add_failures(store: Store, failures: pa.Table, now: datetime) -> None:
@@ -225,114 +213,50 @@ def _add_failures(store: Store, failures: pa.Table, now: datetime) -> None:
         store.append_wave(Wave(uuid.uuid4().hex, now, none, new))
 
 
+def _add_accesses(store: Store, accesses: pa.Table) -> None:
+    """Accesses of edges that are here: others may have been forgotten."""
+    if accesses.num_rows:
+        edges = store.visible("edges", columns=["edge_id"])["edge_id"].combine_chunks()
+        here = pc.is_in(accesses["edge_id"], value_set=edges)
+        _append_new(store, "accesses", accesses.filter(here))
+
+
 def _set_encoder(built: pa.Table, encoder: str) -> pa.Table:
-    return _set(built, "encoder", pa.array([encoder] * built.num_rows, pa.string()))
+    return replace_column(built, "encoder", pa.array([encoder] * built.num_rows, pa.string()))
 
 
 _SAME = ("session_key", "content_hash", "extractor", "scorer", "encoder", "status", "n_edges")
 
 
-def _new(store: Store, built: pa.Table) -> pa.Table:
-    """The sessions that are not there, or not with this content and of these models."""
-    known = set(zip(*store.manifest(columns=_SAME).to_pydict().values(), strict=True))
-    rows = zip(*built.select(_SAME).to_pydict().values(), strict=True)
-    return built.filter(pa.array([row not in known for row in rows], pa.bool_()))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Present:
+    """The sessions that a store had when it was read: rows, and the place of each by its key."""
+
+    rows: pa.Table
+    places: Mapping[str, int]
+
+    @classmethod
+    def of(cls, store: Store) -> "_Present":
+        rows = store.manifest(columns=[*_SAME, "batch_id"])
+        keys = rows["session_key"].to_pylist()
+        return cls(rows, {key: place for place, key in enumerate(keys)})
+
+    def new(self, built: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
+        """Those not there, or not with this content and of these models; batches they replace."""
+        places = [self.places.get(key) for key in built["session_key"].to_pylist()]
+        there = self.rows.take(pa.array(places, pa.int64()))
+        rows = (zip(*t.select(_SAME).to_pydict().values(), strict=True) for t in (built, there))
+        mask = pa.array([one != other for one, other in zip(*rows, strict=True)], pa.bool_())
+        batches = there["batch_id"].filter(mask).drop_null()
+        return built.filter(mask), tuple(batches.to_pylist())
 
 
-def _append_new(store: Store, table: str, rows: pa.Table) -> None:
-    """Add rows that are not there yet, by all their columns."""
+def _append_new(store: Store, table: str, rows: pa.Table) -> int:
+    """Add rows that are not there yet, by all their columns; returns how many."""
     names = rows.column_names
-    there = store.layout.dataset(table).to_table(columns=names)
-    known = set(zip(*there.to_pydict().values(), strict=True))
-    new = [row not in known for row in zip(*rows.to_pydict().values(), strict=True)]
-    if any(new):
-        with translated(f"append to {table} of {store.uri}"):
-            fresh = rows.filter(pa.array(new, pa.bool_()))
-            lance.write_dataset(fresh, store.layout.dataset(table), mode="append")
-
-
-def read_store(source: Store, dimension: int) -> Tables:
-    """Everything visible of a store, without vectors, to be embedded with another encoder."""
-    named = Named.of(source.manifest(columns=["session_key", "batch_id"]))
-    failures = read_visible(source.layout, "failures", Scope(), named)
-    known = pc.is_in(failures["session_key"], value_set=named.keys)
-    rest = {
-        "failures": failures.filter(pc.invert(known)),
-        **{name: source.visible(name) for name in ("accesses", "forgotten")},
-    }
-    parts = (
-        read_built(source.layout, part, without_vectors=dimension)
-        for part in _parts(source.manifest())
-    )
-    return Tables(parts, rest, read_secrets(source.layout), "")
-
-
-def read_export(folder: Path, store: Store) -> Tables:
-    """What ``export --out`` wrote, read into memory.
-
-    Raises:
-        SourceError: a file is missing, a line is no row of its table.
-    """
-    dimension = store.meta.dimension
-    schemas = stored_schemas(dimension)
-    tables = {
-        name: _read_rows(folder / f"{name}.jsonl", schema) for name, schema in schemas.items()
-    }
-    manifest = tables["sessions"]
-    built = regroup(manifest, {name: tables[name] for name in DATA_TABLES}, dimension)
-    rows = [tables[name] for name in ("turns", "entities", "edges")]
-    whole = not any(table["vector"].null_count for table in rows)
-    encoders = set(manifest["encoder"].to_pylist())
-    known = pc.is_in(
-        tables["failures"]["session_key"], value_set=manifest["session_key"].combine_chunks()
-    )
-    rest = {
-        "failures": tables["failures"].filter(pc.invert(known)),
-        "accesses": tables["accesses"],
-        "forgotten": tables["forgotten"],
-    }
-    return Tables(
-        parts=[built.slice(i, WAVE_SESSIONS) for i in range(0, built.num_rows, WAVE_SESSIONS)],
-        rest=rest,
-        secrets=_read_secrets(folder / SECRETS_FILE),
-        encoder=encoders.pop() if whole and len(encoders) == 1 else "",
-    )
-
-
-def _read_secrets(path: Path) -> tuple[str, ...]:
-    if not path.exists():
-        return ()
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return tuple(json.loads(line)["key"] for line in lines)
-
-
-def _read_rows(path: Path, schema: pa.Schema) -> pa.Table:
-    tables = [schema.empty_table()]
-    rows: list[dict[str, Any]] = []
-    number = 0
-    times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
-    try:
-        with path.open(encoding="utf-8") as file:
-            for line in file:
-                number += 1
-                rows.append(_row(json.loads(line), schema, times))
-                if len(rows) == READ_ROWS:
-                    tables.append(pa.Table.from_pylist(rows, schema))
-                    rows = []
-        tables.append(pa.Table.from_pylist(rows, schema))
-    except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error}; give --from a whole export.") from error
-    except (ValueError, TypeError, AttributeError, pa.ArrowException) as error:
-        raise SourceError(
-            f"{path}, line {number} or before: {error}; allowed: a row as `export` writes it."
-        ) from error
-    return pa.concat_tables(tables)
-
-
-def _row(row: dict[str, Any], schema: pa.Schema, times: list[str]) -> dict[str, Any]:
-    wanted = set(schema.names)
-    if not wanted - {"vector"} <= row.keys() <= wanted:
-        raise ValueError(f"columns are {sorted(row)}, not {sorted(wanted)}")
-    return row | {
-        name: datetime.fromisoformat(row[name]) for name in times if row[name] is not None
-    }
+    with writing(store.layout):
+        there = store.layout.dataset(table).to_table(columns=names)
+        known = set(zip(*there.to_pydict().values(), strict=True))
+        new = [row not in known for row in zip(*rows.to_pydict().values(), strict=True)]
+        append_rows(store.layout, {table: rows.filter(pa.array(new, pa.bool_()))})
+    return sum(new)

@@ -59,6 +59,8 @@ class Wave:
         restore: these sessions were given again on purpose: lift what was forgotten of them.
         over: replace only manifest rows of these batches, whatever their content: what was read
             before must be what is replaced.
+        add: add sessions that the manifest does not name. Not where all were read before: one that
+            is gone was forgotten since.
     """
 
     batch_id: str
@@ -68,6 +70,7 @@ class Wave:
     replace: bool = False
     restore: bool = False
     over: tuple[str, ...] | None = None
+    add: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +103,7 @@ def write_wave(layout: Layout, wave: Wave) -> int:
     _check_unique(rows)
     append_rows(layout, explode(settled, wave.batch_id, layout.meta.dimension))
     merge_failures(layout, pa.concat_tables([wave.record_failures.cast(FAILURES), pending]))
-    return merge_manifest(layout, rows, replace=wave.replace, over=wave.over)
+    return merge_manifest(layout, rows, replace=wave.replace, over=wave.over, add=wave.add)
 
 
 def append_rows(layout: Layout, tables: Mapping[str, pa.Table]) -> None:
@@ -122,26 +125,34 @@ def merge_failures(layout: Layout, failures: pa.Table) -> None:
 
 
 def merge_manifest(
-    layout: Layout, rows: pa.Table, *, replace: bool = False, over: Sequence[str] | None = None
+    layout: Layout,
+    rows: pa.Table,
+    *,
+    replace: bool = False,
+    over: Sequence[str] | None = None,
+    add: bool = True,
 ) -> int:
     """Name the sessions in the manifest: from here on their rows are visible.
 
     A row that is there is replaced if its content, fingerprints or status differ, so of two jobs
     that built the same sessions the first one's rows stay. With ``replace`` it is replaced in any
-    case, with ``over`` if it is of one of these batches.
+    case, with ``over`` if it is of one of these batches. Without ``add`` no session is added: one
+    that was forgotten since it was read has no row any more, and stays away.
 
     Returns:
-        The version of ``sessions`` after it.
+        The version of ``sessions`` that this made.
     """
+    dataset = layout.dataset("sessions")
     if rows.num_rows:
         with translated(f"write {rows.num_rows} sessions to the manifest of {layout.uri}"):
-            merge = layout.dataset("sessions").merge_insert("session_key")
+            merge = dataset.merge_insert("session_key")
             condition = _of_batches(over) if over is not None else _differs()
             merge = merge.when_matched_update_all(condition=None if replace else condition)
-            merge = merge.when_not_matched_insert_all()
+            if add:
+                merge = merge.when_not_matched_insert_all()
             # With a BTREE on the key such a merge fails in Lance 14: none is made or used.
             merge.conflict_retries(CONFLICT_RETRIES).use_index(False).execute(rows)
-    return int(layout.dataset("sessions").version)
+    return int(dataset.version)
 
 
 def _differs() -> str:

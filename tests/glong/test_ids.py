@@ -21,11 +21,13 @@ def test_ids_stay_what_they_are_in_stores_that_exist() -> None:
         "dialogue": ids.dialogue_key("default", "mira-and-tom"),
         "session": ids.session_key("default", "mira-and-tom", "s1"),
         "content": ids.content_hash(SESSION),
+        "failure": ids.failure_id("s", FAILURE),
     }
     assert stored == {
         "dialogue": "5a89fc45c81436daefa89f60846673ad",
         "session": "8f3ca205c4f6785155f80903dadaeba9",
         "content": "20512fde60f87bffffc18f974826df8f",
+        "failure": "73182092517070d6328d6eaae201d246",
     }
 
 
@@ -101,3 +103,8 @@ def test_a_failure_is_known_by_its_source_place_and_content(change: dict[str, ob
     other = dataclasses.replace(FAILURE, **change)  # type: ignore[arg-type]
     assert ids.failure_id("s", other) != ids.failure_id("s", FAILURE)
     assert ids.failure_id("t", FAILURE) != ids.failure_id("s", FAILURE)
+
+
+def test_a_failure_of_no_session_is_known_by_its_tenant_too() -> None:
+    made = {ids.record_failure_id(tenant, FAILURE) for tenant in ("a", "b", "")}
+    assert len(made | {ids.failure_id(owner, FAILURE) for owner in ("a", "b", "")}) == 6

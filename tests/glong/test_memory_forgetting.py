@@ -157,8 +157,26 @@ def test_a_fact_about_a_session_has_its_time_and_is_forgotten_with_it(memory: Me
     assert graph.edge(graph.edge_ids.index(edge_of(memory, "figs"))).created_at == START
     memory.forget("d", session_id="s1")
     assert memory.graph("d").edge_ids == (kept,)
-    with pytest.raises(NotFoundError, match="no session 's9'"):
-        memory.add_fact("d", "Mira", "likes", "figs", session_id="s9")
+
+
+@pytest.mark.parametrize("time", [None, LATER])
+def test_no_fact_is_stated_about_a_session_that_is_not_there(
+    memory: Memory, time: datetime | None
+) -> None:
+    memory.forget("d", session_id="s1")
+    memory.build([Session("d", "s2", START, TURNS[:1])])
+    for session_id in ("s1", "s9"):
+        with pytest.raises(NotFoundError, match=f"no session '{session_id}'"):
+            memory.add_fact("d", "Mira", "likes", "figs", time=time, session_id=session_id)
+    with pytest.raises(NotFoundError, match="no dialogue 'new'"):
+        memory.add_fact("new", "Mira", "likes", "figs", time=time, session_id="s1")
+    assert "figs" not in memory.graph("d").objects
+
+
+def test_a_fact_about_a_session_may_have_a_time_of_its_own(memory: Memory) -> None:
+    memory.add_fact("d", "Mira", "likes", "figs", time=LATER, session_id="s1")
+    graph = memory.graph("d")
+    assert graph.edge(graph.edge_ids.index(edge_of(memory, "figs"))).created_at == LATER
 
 
 def test_a_fact_makes_a_memory_where_there_is_none_and_can_be_forgotten(memory: Memory) -> None:

@@ -137,7 +137,7 @@ def test_of_pending_sessions_only_the_failures_are_kept() -> None:
 
 
 def test_failures_of_reading_belong_to_a_tenant_and_no_session() -> None:
-    struct = failure_struct(MISHAP, ids.failure_id("", MISHAP))
+    struct = failure_struct(MISHAP, ids.record_failure_id("acme", MISHAP))
     (row,) = record_failures_to([struct], "acme", "b7").to_pylist()
     assert (row["tenant"], row["session_key"], row["batch_id"]) == ("acme", "", "b7")
     assert (row["file"], row["line"], row["field"], row["turn_index"]) == ("f", 3, "x", 1)

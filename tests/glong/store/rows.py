@@ -128,7 +128,7 @@ def broken_line(line: int) -> Failure:
 
 def record_failures(*failures: Failure, batch_id: str = "b0") -> pa.Table:
     """Failures that belong to no session, as rows of the table."""
-    structs = [failure_struct(f, ids.failure_id("", f)) for f in failures]
+    structs = [failure_struct(f, ids.record_failure_id("default", f)) for f in failures]
     return record_failures_to(structs, "default", batch_id)
 
 

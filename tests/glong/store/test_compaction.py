@@ -1,14 +1,17 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import lance
 import pytest
 
 from glong.store import Store, waves
-from glong.store.compaction import deletions
+from glong.store.compaction import _version_at, deletions
+from glong.store.upkeep import commit_time
 from glong.types import Failure
 from tests.glong.store.rows import built_session, new_store, wave
 
 HOUR = timedelta(hours=1)
+MICROSECOND = timedelta(microseconds=1)
 
 
 @pytest.fixture
@@ -56,6 +59,19 @@ def test_a_wave_whose_manifest_is_yet_to_come_is_left_alone(
     store.append_wave(wave("b1", built_session("d", "s1")))
     assert store.read_graph("default", "d").n_edges == 4
     assert store.verify() == []
+
+
+def test_versions_are_found_by_their_time_without_reading_all_of_them(
+    replaced: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [commit_time(v) for v in replaced.layout.dataset("turns").versions()]
+    monkeypatch.setattr(lance.LanceDataset, "versions", None)
+    found = [
+        _version_at(replaced.layout, "turns", cutoff)
+        for cutoff in (times[0] - HOUR, times[0], times[1] - MICROSECOND, times[1], times[-1])
+    ]
+    assert found == [None, 1, 1, 2, len(times)]
+    assert replaced.compact(now=datetime.now(UTC), grace=timedelta(0)).garbage_rows["turns"] == 2
 
 
 def test_a_version_within_the_grace_can_still_be_read(replaced: Store) -> None:

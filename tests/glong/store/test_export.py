@@ -1,10 +1,14 @@
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from glong.store import Store, Wave, export
+from glong.errors import ConflictError
+from glong.store import Store, Target, Wave, export
+from glong.store.layout import Layout
 from glong.tables import VARYING_COLUMNS
 from glong.types import Failure
 from tests.glong.store.rows import (
@@ -90,3 +94,68 @@ def test_an_empty_store_exports_empty_files(tmp_path: Path) -> None:
     new_store(tmp_path / "s").export(tmp_path / "out")
     assert (tmp_path / "out" / "edges.jsonl").read_text() == ""
     assert sorted(p.suffix for p in (tmp_path / "out").iterdir()) == [".jsonl"] * 7
+
+
+def before_opening(patch: pytest.MonkeyPatch, table: str, acts: list[Callable[[], object]]) -> None:
+    """Do one thing each time that the table is opened, until nothing is left to do."""
+    opened = Layout.dataset
+
+    def dataset(layout: Layout, name: str, version: int | None = None) -> Any:
+        if name == table and acts:
+            act, *left = acts
+            acts[:] = []  # what it opens itself does not count
+            act()
+            acts[:] = left
+        return opened(layout, name, version)
+
+    patch.setattr(Layout, "dataset", dataset)
+
+
+@pytest.mark.parametrize("table", ["turns", "entities", "edges"])
+def test_what_is_forgotten_meanwhile_is_in_no_table(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    before_opening(monkeypatch, table, [lambda: store.forget("default", Target("d", "s1"), START)])
+    rows = store.export(tmp_path / "out")
+    assert (rows["sessions"], rows["turns"], rows["edges"]) == (2, 4, 4)
+    assert rows["forgotten"] == len(lines(tmp_path / "out" / "forgotten.jsonl")) > 0
+
+
+@pytest.mark.parametrize("table", ["turns", "entities", "edges"])
+def test_one_dialogue_is_whole_whatever_is_forgotten_meanwhile(
+    store: Store, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    before_opening(monkeypatch, table, [lambda: store.forget("default", Target("d", "s1"), START)])
+    document = store.export_dialogue("default", "d")
+    assert [len(document[name]) for name in ("sessions", "turns", "edges")] == [1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda store, out: store.export(out), lambda store, _: store.export_dialogue("default", "m")],
+    ids=["tables", "dialogue"],
+)
+def test_an_export_that_forgetting_overtakes_every_time_gives_up_and_writes_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[..., object]
+) -> None:
+    store.append_wave(wave("d", *(built_session("m", f"s{n}") for n in range(12))))
+    targets = [Target("m", f"s{n}") for n in range(12)]
+    acts = [partial(store.forget, "default", target, START) for target in targets]
+    before_opening(monkeypatch, "turns", [*acts])
+    with pytest.raises(ConflictError, match="forgotten while"):
+        read(store, tmp_path / "out")
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_waves_that_are_added_meanwhile_do_not_hold_an_export_up(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waves = [wave(f"d{n}", built_session("many", f"s{n}")) for n in range(9)]
+    before_opening(monkeypatch, "turns", [partial(store.append_wave, w) for w in waves])
+    assert store.export(tmp_path / "out")["sessions"] == 3
+
+
+def test_what_is_left_of_a_damaged_store_is_exported(store: Store, tmp_path: Path) -> None:
+    store.layout.dataset("edges").delete("dialogue_id = 'e'")
+    assert store.export(tmp_path / "out")["edges"] == 4
+    assert store.export_dialogue("acme", "e")["edges"] == []

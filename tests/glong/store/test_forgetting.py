@@ -1,4 +1,5 @@
 import contextlib
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ import pytest
 
 from glong import ids
 from glong.errors import ConfigError, NotFoundError
-from glong.store import Store, Target, Wave, forgetting
+from glong.store import Store, Target, Wave, forgetting, sweeping
 from glong.store.reading import read_graph
 from glong.tables import VARYING_COLUMNS
 from glong.types import Failure, Place
@@ -131,6 +132,32 @@ def test_restored_by_workers_too(store: Store) -> None:
     assert content(store) == whole
 
 
+def test_a_wave_is_restored_in_one_write(store: Store) -> None:
+    store.forget("default", Target("d"), NOW)
+    before = store.layout.dataset("forgotten").version
+    store.append_wave(Wave("b4", START, built(*sessions()), record_failures(), restore=True))
+    assert store.layout.dataset("forgotten").version == before + 1
+    assert size(store, "d") == (8, 8)
+
+
+def test_a_forget_during_a_restoring_write_is_not_lifted_with_what_was_forgotten_before(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes after the writer has looked at the marks, before it lifts them."""
+
+    def late(*args: Any) -> None:
+        monkeypatch.setattr(forgetting, "lift_marks", lift)
+        store.forget("default", Target("d", "s2"), NOW)
+        lift(*args)
+
+    lift = forgetting.lift_marks
+    store.forget("default", Target("d", "s1"), NOW)
+    monkeypatch.setattr(forgetting, "lift_marks", late)
+    store.append_wave(Wave("b4", START, built(*sessions()), record_failures(), restore=True))
+    assert {row["session_id"] for row in store.sessions_of("default", "d").to_pylist()} == {"s1"}
+    assert store.verify() == []
+
+
 @pytest.mark.parametrize("scope", ["dialogue", "turn"])
 def test_a_forget_during_a_write_wins(
     store: Store, scope: str, monkeypatch: pytest.MonkeyPatch
@@ -163,7 +190,7 @@ def test_a_forget_that_is_killed_is_mended_by_a_purge(
         raise Killed
 
     with monkeypatch.context() as patch, contextlib.suppress(Killed):
-        patch.setattr(forgetting, step, killed)
+        patch.setattr(forgetting if step == "sweep" else sweeping, step, killed)
         store.forget("default", Target("d", **SCOPES[scope]), NOW)
     store.purge(NOW)
     assert size(store, "d") == LEFT[scope]
@@ -175,7 +202,7 @@ def test_marks_that_no_sweep_has_followed_are_a_violation(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(forgetting, "_sweep_sessions", lambda *args: {})
+        patch.setattr(forgetting, "sweep", lambda *args: Counter())
         store.forget("default", Target("d", edge_id=SCOPES["edge"]["edge_id"]), NOW)
     (found,) = store.verify()
     assert (found.table, found.rule, found.n) == ("edges", "forgotten", 1)

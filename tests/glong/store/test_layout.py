@@ -6,9 +6,10 @@ import lancedb
 import pyarrow as pa
 import pytest
 
-from glong.errors import ConflictError, SchemaError, StoreError
+from glong.errors import ConfigError, ConflictError, SchemaError, StoreError
 from glong.store import Store
 from glong.store.layout import normalise_uri, translated
+from glong.store.lease import alone, writing
 from glong.tables import stored_schemas
 from tests.glong.store.rows import META, new_store
 
@@ -43,6 +44,21 @@ def test_a_relative_path_is_fixed_when_opened(
 
 def test_uris_of_object_stores_are_left_alone() -> None:
     assert normalise_uri("s3://bucket/a/") == "s3://bucket/a"
+
+
+@pytest.mark.parametrize("host", ["", "localhost"])
+def test_a_file_uri_is_the_path_that_it_names(tmp_path: Path, host: str) -> None:
+    path = tmp_path / "a b"
+    uri = f"file://{host}{tmp_path}/a%20b/"
+    store = new_store(uri)
+    assert store.uri == Store.open(str(path)).uri == str(path)
+    with alone(Store.open(str(path)).layout), pytest.raises(ConflictError), writing(store.layout):
+        pass
+
+
+def test_a_file_uri_of_another_host_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"file://data/mem.*file:///PATH"):
+        normalise_uri("file://data/mem")
 
 
 @pytest.mark.parametrize("other", [{"encoder": "fake-8"}, {"dimension": 8}])

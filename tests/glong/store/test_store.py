@@ -1,7 +1,12 @@
+from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from glong import ids
-from glong.store import Target
+from glong.store import Store, Target
+from glong.store import store as store_module
+from glong.store.upkeep import measure
 from tests.glong.store.rows import START, built_session, new_store, wave
 
 
@@ -22,6 +27,14 @@ def test_the_manifest_can_be_read_by_tenant_and_column(tmp_path: Path) -> None:
     store.append_wave(wave("b", built_session("d", "s1"), built_session("d", "s1", tenant="acme")))
     rows = store.manifest("acme", columns=["tenant", "n_edges"])
     assert rows.to_pylist() == [{"tenant": "acme", "n_edges": 2}]
+
+
+def test_the_manifest_of_some_dialogues_can_be_read(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "s")
+    store.append_wave(wave("b", *(built_session(name, "s1") for name in "def")))
+    keys = [ids.dialogue_key("default", name) for name in "ex"]
+    assert store.manifest(dialogue_keys=keys)["dialogue_id"].to_pylist() == ["e"]
+    assert store.manifest("acme", dialogue_keys=keys).num_rows == 0
 
 
 def test_dialogues_are_listed_with_their_sums(tmp_path: Path) -> None:
@@ -51,3 +64,51 @@ def test_what_was_forgotten_is_that_of_the_tenant(tmp_path: Path) -> None:
     assert store.forgotten("default").touches(ids.dialogue_key("default", "d"))
     assert not store.forgotten("acme")
     assert not store.forgotten().touches(ids.dialogue_key("acme", "d"))
+
+
+def test_what_is_known_of_it_is_read_again_only_after_something_was_forgotten(
+    tmp_path: Path,
+) -> None:
+    store = new_store(tmp_path / "s")
+    store.append_wave(wave("b", built_session("d", "s"), built_session("e", "s")))
+    store.forget("default", Target("d"), START)
+    known = store.forgotten("default")
+    assert store.forgotten("default", known) is known
+    store.forget("default", Target("e"), START)
+    assert store.forgotten("default", known).touches(ids.dialogue_key("default", "e"))
+
+
+def test_a_wave_leaves_out_what_was_forgotten_since_its_writer_looked(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "s")
+    store.append_wave(wave("b1", built_session("d", "s"), built_session("e", "s")))
+    store.forget("default", Target("d"), START)
+    known = store.forgotten("default")
+    store.forget("default", Target("e"), START)
+    store.append_wave(wave("b2", *(built_session(name, "s") for name in "def")), known)
+    assert store.dialogues("default")["dialogue_id"].to_pylist() == ["f"]
+
+
+def test_a_wave_does_not_read_what_its_writer_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store(tmp_path / "s")
+    store.append_wave(wave("b1", built_session("d", "s")))
+    store.forget("default", Target("d"), START)
+    known = store.forgotten("default")
+    monkeypatch.delattr(store_module, "read_forgotten")
+    store.append_wave(wave("b2", built_session("d", "s"), built_session("e", "s")), known)
+    assert store.dialogues("default")["dialogue_id"].to_pylist() == ["e"]
+
+
+def test_a_store_that_is_only_asked_stays_quick_to_read(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "s")
+    store.append_wave(wave("b", built_session("d", "s")))
+    edges = store.read_graph("default", "d").edge_ids
+    n_touches = 64
+    for n in range(n_touches):  # each by a process of its own
+        Store.open(store.uri).touch("default", "d", edges, START + timedelta(seconds=n))
+    health = measure(store.layout, "accesses")
+    assert health.fragments < n_touches // 2
+    assert health.unindexed_fragments <= store_module.TOUCHES_A_ROUTINE
+    last = START + timedelta(seconds=n_touches - 1)
+    assert store.read_graph("default", "d").accessed_s.tolist() == [last.timestamp()] * len(edges)

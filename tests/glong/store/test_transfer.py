@@ -1,18 +1,21 @@
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from glong.errors import ConfigError, SourceError
+from glong.errors import ConfigError, ConflictError
 from glong.models.fake import FakeEncoder, FakeScorer
-from glong.store import Store, StoreMeta, Target, Wave
+from glong.store import Store, StoreMeta, Target, Wave, origins, transfer
 from glong.store.checks import verify
+from glong.store.layout import Layout
+from glong.store.lease import alone
 from glong.store.transfer import add_rows, read_export, read_store, reweigh
 from glong.tables import VARYING_COLUMNS
-from glong.types import Failure
+from glong.types import Failure, Place
 from tests.glong.store.rows import (
     META,
     START,
@@ -78,6 +81,16 @@ def test_an_export_without_vectors_is_embedded(store: Store, tmp_path: Path) -> 
     np.testing.assert_allclose(rows[0]["vector"], ENCODER.encode([text])[0], atol=1e-6)
 
 
+def test_a_wrong_encoder_is_refused_before_anything_is_written(
+    store: Store, tmp_path: Path
+) -> None:
+    store.forget("default", Target("d", "s1"), START)
+    other = Store.create_or_open(str(tmp_path / "other"), OTHER)
+    with pytest.raises(ConfigError, match="give the models of the store"):
+        list(add_rows(other, read_store(store, 8), START, FakeEncoder(4)))
+    assert {other.layout.dataset(table).version for table in other.layout.tables} == {1}
+
+
 def test_another_encoder_fills_a_new_store_and_a_second_run_does_nothing(
     store: Store, tmp_path: Path
 ) -> None:
@@ -114,23 +127,138 @@ def test_what_was_forgotten_here_is_not_imported_and_marks_travel(
     assert other.verify() == []
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("{", "edges.jsonl, line 1"),
-        ("{}\n", "columns are"),
-        ("[]\n", "line 1"),
-        (None, "cannot be read"),
-    ],
-)
-def test_a_broken_export_is_named(
-    store: Store, tmp_path: Path, text: str | None, says: str
+@pytest.mark.parametrize("target", [Target("d", "s1"), Target("d"), Target("d", entity="Rex")])
+def test_what_the_source_forgets_later_leaves_the_other_store_at_the_next_run(
+    store: Store, tmp_path: Path, target: Target
 ) -> None:
-    store.export(tmp_path / "a")
-    path = tmp_path / "a" / "edges.jsonl"
-    path.unlink() if text is None else path.write_text(text)
-    with pytest.raises(SourceError, match=says):
-        read_export(tmp_path / "a", store)
+    other = Store.create_or_open(str(tmp_path / "other"), OTHER)
+    assert sum(add_rows(other, read_store(store, 8), START, ENCODER)) == 3
+    store.forget("default", target, START)
+    assert sum(add_rows(other, read_store(store, 8), START, ENCODER)) == 0
+    without = ("vector", "encoder")
+    assert exported(other, tmp_path / "a", *without) == exported(store, tmp_path / "b", *without)
+    assert verify(other.layout) == []
+
+
+def test_a_mark_that_is_imported_counts_for_what_is_there_and_for_failures_of_records(
+    tmp_path: Path,
+) -> None:
+    stores = [new_store(tmp_path / name) for name in ("a", "b")]
+    broken = Failure("read", "bad_time", "no", '{"dialogue_id": "d"}', Place("in.jsonl", 7))
+    for store in stores:
+        store.append_wave(Wave("b1", START, built(*SESSIONS), record_failures(broken)))
+    stores[0].forget("default", Target("d"), START)
+    stores[0].export(tmp_path / "out", with_vectors=True)
+    list(add_rows(stores[1], read_export(tmp_path / "out", stores[1]), START, None))
+    assert exported(stores[1], tmp_path / "x") == exported(stores[0], tmp_path / "y")
+    assert stores[1].visible("failures").num_rows == 0
+
+
+@pytest.fixture
+def one_a_wave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(origins, "WAVE_SESSIONS", 1)
+
+
+@pytest.mark.usefixtures("one_a_wave")
+@pytest.mark.parametrize("n_waves", [0, 1, 2])
+def test_what_the_source_forgets_meanwhile_arrives_neither_in_part_nor_without_its_mark(
+    store: Store, tmp_path: Path, n_waves: int
+) -> None:
+    other = Store.create_or_open(str(tmp_path / "other"), OTHER)
+    waves = add_rows(other, read_store(store, 8), START, ENCODER)
+    assert sum(next(waves) for _ in range(n_waves)) >= n_waves
+    store.forget("default", Target("d", "s1"), START)
+    store.forget("acme", Target("e", edge_id=SESSIONS[2]["edges"][0]["edge_id"]), START)
+    list(waves)
+    assert verify(other.layout) == []
+    assert other.visible("forgotten").num_rows == store.visible("forgotten").num_rows
+    without = ("vector", "encoder")
+    assert exported(other, tmp_path / "a", *without) == exported(store, tmp_path / "b", *without)
+
+
+def test_a_session_with_other_edges_is_replaced_once_though_its_content_is_equal(
+    store: Store, tmp_path: Path
+) -> None:
+    store.export(tmp_path / "out", with_vectors=True)
+    other = new_store(tmp_path / "other")
+    more = (("Mira", "likes", "corn"), ("Mira", "has_pet", "Rex"), ("Mira", "likes", "figs"))
+    other.append_wave(wave("b1", built_session("d", "s1", facts=more)))
+    assert sum(add_rows(other, read_export(tmp_path / "out", other), START, None)) == 3
+    assert other.read_graph("default", "d").n_edges == 2
+    assert sum(add_rows(other, read_export(tmp_path / "out", other), START, None)) == 0
+
+
+@pytest.mark.usefixtures("one_a_wave")
+def test_a_session_that_is_built_again_meanwhile_is_not_replaced(
+    store: Store, tmp_path: Path
+) -> None:
+    store.export(tmp_path / "out", with_vectors=True)
+    other = new_store(tmp_path / "other")
+    waves = add_rows(other, read_export(tmp_path / "out", other), START, None)
+    next(waves)
+    for dialogue, tenant in (("d", "default"), ("e", "acme")):
+        newer = built_session(dialogue, "s1", tenant=tenant, content="newer")
+        other.append_wave(wave(f"new-{dialogue}", newer))
+    list(waves)
+    contents = {row["session_id"]: row["content_hash"] for row in other.manifest().to_pylist()}
+    assert contents == {"s1": "newer", "s2": "c1"}
+    assert verify(other.layout) == []
+
+
+def test_no_purge_begins_while_keys_marks_and_accesses_are_written(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_purge(name: str) -> None:
+        write = getattr(transfer, name)
+
+        def written(layout: Layout, what: Any) -> Any:
+            with pytest.raises(ConflictError, match="Others are writing"), alone(layout, wait_s=0):
+                pass
+            done.extend(what if name == "append_rows" else [name])
+            return write(layout, what)
+
+        monkeypatch.setattr(transfer, name, written)
+
+    done: list[str] = []
+    store.forget("default", Target("d", "s2"), START)
+    store.export(tmp_path / "out", with_vectors=True)
+    other = new_store(tmp_path / "other")
+    without_purge("add_secrets")
+    without_purge("append_rows")
+    list(add_rows(other, read_export(tmp_path / "out", other), START, None))
+    assert list(dict.fromkeys(done)) == ["add_secrets", "forgotten", "accesses"]
+    assert verify(other.layout) == []
+
+
+@pytest.mark.usefixtures("one_a_wave")
+def test_the_manifest_is_read_as_often_for_many_waves_and_upkeep_follows_each(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted(name: str) -> None:
+        method = getattr(Store, name)
+
+        def call(self: Store, *args: Any, **options: Any) -> Any:
+            calls.append(name)
+            return method(self, *args, **options)
+
+        monkeypatch.setattr(Store, name, call)
+
+    store.export(tmp_path / "out", with_vectors=True)
+    calls: list[str] = []
+    counted("manifest")
+    counted("routine")
+    counts = []
+    for n, parts in enumerate((slice(0, 0), slice(0, 3))):
+        other = new_store(tmp_path / f"other{n}")
+        tables = read_export(tmp_path / "out", other)
+        tables = replace(tables, parts=list(tables.parts)[parts])
+        calls.clear()
+        list(add_rows(other, tables, START, None))
+        counts.append((calls.count("manifest"), calls.count("routine")))
+    assert counts[0][0] == counts[1][0]
+    assert [n for _, n in counts] == [0, 3]
+    calls.clear()
+    assert len(list(reweigh(store, FakeScorer(), START))) == calls.count("routine") == 2
 
 
 def test_another_scorer_weighs_all_sessions_and_a_second_run_none(store: Store) -> None:

@@ -129,6 +129,16 @@ def test_the_same_wave_again_changes_nothing_visible(tmp_path: Path) -> None:
     assert store.visible("edges") == before
 
 
+def test_without_add_only_the_batches_that_were_read_are_replaced(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "s")
+    store.append_wave(wave("b1", built_session("d", "s1"), built_session("d", "s2")))
+    store.append_wave(wave("b2", built_session("d", "s2", content="c2")))
+    given = built(*(built_session("d", name) for name in ("s1", "s2", "gone")))
+    store.append_wave(Wave("b3", START, given, NO_FAILURES, over=("b1",), add=False))
+    rows = store.manifest(columns=["session_id", "batch_id"]).to_pylist()
+    assert {row["session_id"]: row["batch_id"] for row in rows} == {"s1": "b3", "s2": "b2"}
+
+
 @pytest.mark.parametrize("change", [{"content": "c2"}, {"status": "failed"}])
 def test_a_changed_session_replaces_the_old_one(tmp_path: Path, change: dict[str, str]) -> None:
     store = new_store(tmp_path / "s")
