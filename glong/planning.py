@@ -59,7 +59,7 @@ def conflicting_session(dialogue_id: str, session_id: str) -> Failure:
     """The failure of a session whose id came before in the run with other content."""
     message = (
         f"Session {session_id!r} of dialogue {dialogue_id!r} stands in two input files with"
-        " different content; allowed: one content for an id. The first one met was kept; give"
+        " different content; allowed: one content for an id. That of the first file was kept; give"
         " the other another id."
     )
     return Failure(stage="read", kind="conflicting_session", message=message)

@@ -5,40 +5,39 @@ Lance store in waves. A job that is stopped anywhere and run again ends with the
 tables.
 """
 
-import json
 import logging
 import os
-import signal
 import sys
 import time
 import warnings
-from collections.abc import Sequence
-from pathlib import Path
-from types import FrameType
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import ray
+from ray.exceptions import RayError, RayTaskError
 
 from glong._version import __version__
 from glong.config import ModelsConfig
-from glong.errors import ConfigError, GlongError, SchemaError, SourceError, StoreNotFoundError
+from glong.errors import ConfigError, GlongError, StoreNotFoundError
 from glong.models.load import ModelsIdentity, identify_models
 from glong.planning import KNOWN_COLUMNS, Rebuild
 from glong.prompts import EXTRACTION_PROMPT_VERSION
 from glong.store import Forgotten, Store, StoreMeta
 from glong.tables import MANIFEST
+from jobs.exits import interrupt_on_sigterm, run_to_end
 from jobs.options import Job, check, parser
-from jobs.pipeline import Fragments, build_dataset, read_sessions
+from jobs.pipeline import Fragments, build_dataset, find_repeats, read_sessions
 from jobs.progress import Progress, say
+from jobs.reading import ReadPlan
 from jobs.resources import MIN_CPUS, plan_resources
-from jobs.stages import ReadPlan, split_events
+from jobs.stages import split_events
 from jobs.summary import Tally, describe, summarise
 from jobs.waves import WaveLoop
 
-__all__ = ["main", "ours"]
+__all__ = ["leaving_ray", "main", "ours"]
 
-DONE, ABOVE_LIMIT, BAD_USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
 STAYS = "what was committed stays. Run the same command again to go on."
 FRAGMENT_SESSIONS = 512
 """Sessions whose rows a worker writes to one file a table; fewer make many small files."""
@@ -47,33 +46,30 @@ FRAGMENT_SESSIONS = 512
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     args = parser().parse_args(argv)
-    before = signal.signal(signal.SIGTERM, _interrupt)
+
+    def work() -> dict[str, Any]:
+        with leaving_ray():
+            numbers = run(check(args))
+        say(describe(numbers))
+        return numbers
+
+    return run_to_end(
+        work,
+        args.summary,
+        stays=STAYS,
+        above_limit=lambda numbers: numbers["failure_rate"] > args.max_failure_rate,
+    )
+
+
+@contextmanager
+def leaving_ray() -> Iterator[None]:
+    """Leave Ray at the end, unless this process used it before."""
     joined = ray.is_initialized()
     try:
-        job = check(args)
-        numbers = run(job)
-    except (ConfigError, SourceError, SchemaError) as error:
-        say(f"error: {error}")
-        return BAD_USAGE
-    except GlongError as error:
-        say(f"error: {error}\nStopped; {STAYS}")
-        return STOPPED
-    except KeyboardInterrupt:
-        say(f"Interrupted; {STAYS}")
-        return INTERRUPTED
+        yield
     finally:
         if not joined:
             ray.shutdown()
-        signal.signal(signal.SIGTERM, before)
-    say(describe(numbers))
-    if args.summary:
-        Path(args.summary).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
-    return ABOVE_LIMIT if numbers["failure_rate"] > args.max_failure_rate else DONE
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """``ray job stop`` and process managers send SIGTERM: end as after Ctrl-C."""
-    raise KeyboardInterrupt
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -81,30 +77,39 @@ def run(job: Job) -> dict[str, Any]:
 
     Raises:
         ConfigError, SchemaError: the models cannot be loaded, or the store is of other models.
-        StoreError, ModelError: stopped in the middle; what was committed stays.
+        GlongError: stopped in the middle; what was committed stays.
     """
     began_s = time.monotonic()
     _connect()
     identity = _identify(job.models)
     store = _store(job, identity)
-    read = ReadPlan(
-        tenant=job.args.tenant,
-        format_name=job.args.format,
-        rebuild=job.rebuild,
-        limit=job.args.limit,
-        fingerprints=identity.fingerprints,
-        manifest=ray.put(_known(store, job.args.tenant)),
-        forgotten=store.forgotten(job.args.tenant) if store else Forgotten(),
-        restore=job.args.restore_forgotten,
-    )
     try:
+        read = _read_plan(job, identity, store)
         tally = (
             _plan_only(job, read) if store is None or job.args.dry_run else _build(job, read, store)
         )
-    except ray.exceptions.RayError as error:
+    except RayError as error:
         raise ours(error) from error
     version = store.version if store else 0
     return summarise(tally, identity.fingerprints, version, time.monotonic() - began_s)
+
+
+def _read_plan(job: Job, identity: ModelsIdentity, store: Store | None) -> ReadPlan:
+    args = job.args
+    repeats = None
+    if len(job.paths) > 1 and not args.limit:  # else one task reads all, and sees what comes twice
+        repeats = ray.put(find_repeats(job.paths, args.tenant, args.format))
+    return ReadPlan(
+        tenant=args.tenant,
+        format_name=args.format,
+        rebuild=job.rebuild,
+        limit=args.limit,
+        fingerprints=identity.fingerprints,
+        manifest=ray.put(_known(store, args.tenant)),
+        forgotten=store.forgotten(args.tenant) if store else Forgotten(),
+        restore=args.restore_forgotten,
+        repeats=repeats,
+    )
 
 
 def _store(job: Job, identity: ModelsIdentity) -> Store | None:
@@ -163,7 +168,7 @@ def _connect() -> None:
             raise
         # Ray raises a bare one, and nothing else, where a node needs over 30 s to start.
         raise GlongError(f"Ray did not start: {error} Nothing was built; try again.") from error
-    signal.signal(signal.SIGTERM, _interrupt)  # `ray.init` puts its own handler in this place
+    interrupt_on_sigterm()
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     # What it logs with a traceback it also raises, and our message says it in a line.
     logging.getLogger("ray.data._internal.execution").setLevel(logging.CRITICAL)
@@ -177,19 +182,28 @@ def _identify(models: ModelsConfig) -> ModelsIdentity:
     probe = ray.remote(num_cpus=1, max_calls=1)(identify_models)
     try:
         return ray.get(probe.remote(models))
-    except ray.exceptions.RayError as error:
+    except RayError as error:
         raise ours(error) from error
 
 
-def ours(error: ray.exceptions.RayError) -> Exception:
-    """Our own error that a worker raised, or Ray's where it is not ours."""
-    cause: BaseException | None = error
-    while cause is not None:
+def ours(error: RayError) -> GlongError:
+    """Our own error that a worker raised; else what happened to Ray, or to code on a worker."""
+    causes = list(_causes(error))
+    for cause in causes:
         # What Ray raises is of both kinds, and its message is a traceback.
-        if isinstance(cause, GlongError) and not isinstance(cause, ray.exceptions.RayError):
+        if isinstance(cause, GlongError) and not isinstance(cause, RayError):
             return cause
-        cause = getattr(cause, "cause", None) or cause.__cause__
-    return error
+    for cause in reversed(causes):
+        if isinstance(cause, RayError) and not isinstance(cause, RayTaskError):
+            what = str(cause).strip().partition("\n")[0]
+            return GlongError(f"Ray failed ({type(cause).__name__}): {what}")
+    return GlongError(f"Code on a worker failed: {error}")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = getattr(error, "cause", None) or error.__cause__
 
 
 def _build(job: Job, read: ReadPlan, store: Store) -> Tally:

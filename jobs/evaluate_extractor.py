@@ -12,21 +12,22 @@ from typing import Any
 
 from glong._version import __version__
 from glong.config import ModelsConfig, load_models_config
-from glong.errors import ConfigError, GlongError, SourceError
+from glong.errors import ConfigError
 from glong.models.load import load_extractor
 from glong.protocols import Extractor
 from glong.training.judging import Case, Scores, evaluation_sets, score
+from jobs.checks import check_absolute, check_at_least, check_summary
+from jobs.exits import run_to_end
 from jobs.progress import say
 
 __all__ = ["main"]
 
-DONE, BAD_USAGE, STOPPED = 0, 2, 3
 DESCRIPTION = """\
 Score an extractor on PersonaExt's held-out utterances, conversation_triples, MSC test persona and
 DialogRE test: precision, recall and F1 (exact and soft), valid outputs, triplets and turns.
 """
 EPILOG = """\
-exit status: 0 done, 2 bad usage or data, 3 a model failed.
+exit status: 0 done, 2 bad usage or data, 3 stopped by an error, 130 interrupted.
 
 examples:
   python jobs/evaluate_extractor.py --data data --out report
@@ -46,26 +47,27 @@ _COLUMNS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     args = _parser().parse_args(argv)
-    try:
-        models = load_models_config(
-            args.models, {"extractor": args.extractor} if args.extractor else None
-        )
-        sets = [
-            (name, cases[:: max(1, len(cases) // args.limit)] if args.limit else cases)
-            for name, cases in evaluation_sets(args.data)
-            if name.startswith(tuple(args.sets.split(",")))
-        ]
-        if not sets:
-            raise ConfigError(f"--sets is {args.sets!r}; allowed: the beginnings of sets' names.")
-        report = evaluate(load_extractor(models.extractor), sets, models)
-    except (ConfigError, SourceError) as error:
-        say(f"error: {error}")
-        return BAD_USAGE
-    except GlongError as error:
-        say(f"error: {error}")
-        return STOPPED
+    return run_to_end(lambda: _evaluate(args), args.summary, stays="no report was written.")
+
+
+def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
+    check_at_least(args, {"limit": 0})
+    check_summary(args.summary)
+    for name in ("data", "out"):
+        check_absolute(f"--{name}", getattr(args, name))
+    models = load_models_config(
+        args.models, {"extractor": args.extractor} if args.extractor else None
+    )
+    sets = [
+        (name, cases[:: max(1, len(cases) // args.limit)] if args.limit else cases)
+        for name, cases in evaluation_sets(args.data)
+        if name.startswith(tuple(args.sets.split(",")))
+    ]
+    if not sets:
+        raise ConfigError(f"--sets is {args.sets!r}; allowed: the beginnings of sets' names.")
+    report = evaluate(load_extractor(models.extractor), sets, models)
     _write(report, args.out)
-    return DONE
+    return report
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -94,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         "--limit", type=int, default=0, metavar="N",
         help="about N cases of each set, evenly spread (default: 0 = all)",
     )  # fmt: skip
+    p.add_argument("--summary", metavar="FILE", help="write the report there too, last of all")
     p.add_argument("--version", action="version", version=f"glong {__version__}")
     return p
 

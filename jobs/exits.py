@@ -1,96 +1,83 @@
-"""How a training job ends, and what it checks before it begins."""
+"""How a job ends: its exit status, what it says then, and its summary."""
 
-import argparse
 import json
-import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from glong.errors import ConfigError, GlongError, SourceError
+from glong.errors import ConfigError, GlongError, SchemaError, SourceError
 from jobs.progress import say
 
 __all__ = [
+    "ABOVE_LIMIT",
     "BAD_USAGE",
     "DONE",
     "EXIT_STATUS",
     "INTERRUPTED",
     "STOPPED",
-    "check_at_least",
-    "check_folders",
+    "USAGE_ERRORS",
+    "interrupt_on_sigterm",
     "run_to_end",
 ]
 
-DONE, BAD_USAGE, STOPPED, INTERRUPTED = 0, 2, 3, 130
+DONE, ABOVE_LIMIT, BAD_USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
+USAGE_ERRORS: tuple[type[GlongError], ...] = (ConfigError, SourceError, SchemaError)
 EXIT_STATUS = """\
 exit status: 0 done, or stopped after --minutes with a checkpoint and a model; 2 bad usage or
 configuration (before any work), 3 stopped by an error, 130 interrupted (checkpoints stay).
 """
-_STAYS = "The last checkpoint stays. Run the same command again to go on."
-_SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+_STAYS = "the last checkpoint stays. Run the same command again to go on."
 
 
-def run_to_end(work: Callable[[], Mapping[str, Any]], summary: Path | None) -> int:
+def run_to_end(
+    work: Callable[[], Mapping[str, Any]],
+    summary: str | Path | None,
+    *,
+    stays: str = _STAYS,
+    usage: tuple[type[GlongError], ...] = USAGE_ERRORS,
+    above_limit: Callable[[Mapping[str, Any]], bool] = lambda numbers: False,
+) -> int:
     """Do the work, say how it ended, and return the exit status.
 
     Args:
         work: returns the summary.
         summary: where to write it as JSON, last of all.
+        stays: what is left of work that was stopped, and what to do then.
+        usage: errors that mean that the job was asked for something it cannot do.
+        above_limit: whether work that was done ends with 1 all the same.
     """
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = interrupt_on_sigterm()
     try:
         numbers = work()
-    except (ConfigError, SourceError) as error:
+        if summary:
+            text = json.dumps(numbers, indent=2)
+            Path(summary).write_text(text + "\n", encoding="utf-8")
+    except usage as error:
         say(f"error: {error}")
         return BAD_USAGE
     except (GlongError, OSError) as error:
-        say(f"error: {error}\nStopped. {_STAYS}")
+        say(f"error: {error}\nStopped; {stays}")
         return STOPPED
     except KeyboardInterrupt:
-        say(f"Interrupted. {_STAYS}")
+        say(f"Interrupted; {stays}")
         return INTERRUPTED
     finally:
         signal.signal(signal.SIGTERM, before)
-    if summary:
-        summary.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
-    return DONE
+    return ABOVE_LIMIT if above_limit(numbers) else DONE
+
+
+def interrupt_on_sigterm() -> Any:
+    """``ray job stop`` and process managers send SIGTERM: end as after Ctrl-C.
+
+    ``ray.init`` puts a handler of its own in this place; call it again after that.
+
+    Returns:
+        The handler before.
+    """
+    return signal.signal(signal.SIGTERM, _interrupt)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """``ray job stop`` and process managers send SIGTERM: end as after Ctrl-C."""
     raise KeyboardInterrupt
-
-
-def check_at_least(args: argparse.Namespace, lowest: Mapping[str, float]) -> None:
-    """Each option's value against the lowest allowed.
-
-    Raises:
-        ConfigError: one is lower, or not a number.
-    """
-    for name, low in lowest.items():
-        value = getattr(args, name)
-        if not value >= low:  # a NaN too
-            raise ConfigError(f"--{name.replace('_', '-')} is {value}; allowed: {low} or more.")
-
-
-def check_folders(args: argparse.Namespace, absolute: Sequence[str] = ("data", "out")) -> None:
-    """``--data``, ``--evaluate-only`` and ``--summary``, and paths of a submitted job.
-
-    Raises:
-        ConfigError: says what is wrong, what is allowed, what to do.
-    """
-    if not args.data.is_dir():
-        raise ConfigError(f"--data is '{args.data}', not a folder; give the folder of data sets.")
-    if args.evaluate_only and not args.evaluate_only.is_dir():
-        raise ConfigError(f"--evaluate-only is '{args.evaluate_only}'; allowed: a model's folder.")
-    if args.summary and not args.summary.absolute().parent.is_dir():
-        raise ConfigError(f"--summary is '{args.summary}', in a folder that does not exist.")
-    for name in absolute:
-        path = getattr(args, name)
-        if _SUBMITTED in os.environ and path and not path.is_absolute():
-            raise ConfigError(
-                f"--{name} is '{path}', a relative path, in a submitted job, where"
-                " the working directory is a copy made by Ray; give an absolute path."
-            )

@@ -5,7 +5,6 @@ Runs on one machine and needs no Ray; only ``import``, ``reweigh`` and ``reembed
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -15,19 +14,22 @@ from typing import Any
 
 from glong._version import __version__
 from glong.config import load_models_config
-from glong.errors import ConfigError, GlongError
+from glong.errors import ConfigError, NotFoundError
 from glong.models.load import load_encoder, load_scorer
 from glong.prompts import EXTRACTION_PROMPT_VERSION
 from glong.protocols import Encoder
 from glong.store import Store, StoreMeta, Target
+from glong.store.origins import Tables, read_export, read_store
 from glong.store.status import Status
-from glong.store.transfer import Tables, add_rows, read_export, read_store, reweigh
+from glong.store.transfer import add_rows, reweigh
+from jobs.checks import check_absolute, check_summary
+from jobs.exits import USAGE_ERRORS, run_to_end
 
 __all__ = ["main"]
 
-DONE, VIOLATIONS, BAD_USAGE = 0, 1, 2
 EPILOG = """\
-exit status: 0 done, 1 verify found violations, 2 bad usage, no such store, or it cannot be read.
+exit status: 0 done, 1 verify found violations, 2 bad usage or no such store, dialogue or part of
+one, 3 stopped by an error, 130 interrupted (what was done stays).
 
 examples:
   python jobs/maintain_memory.py status --store memory
@@ -35,19 +37,31 @@ examples:
   python jobs/maintain_memory.py forget --store memory --dialogue d1 --entity Rex --turns
   python jobs/maintain_memory.py purge --store memory
 """
-Command = Callable[[argparse.Namespace], int]
+STAYS = "what was done stays. Run the same command again to go on."
+Result = tuple[dict[str, Any], str]
+"""What was done, for programs and for people."""
+Command = Callable[[argparse.Namespace], Result]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command; returns the exit status."""
     args = _parser().parse_args(argv)
     command: Command = args.run
-    try:
-        _check_store("--store", args.store)
-        return command(args)
-    except (GlongError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_USAGE
+
+    def work() -> dict[str, Any]:
+        check_absolute("--store", args.store)
+        check_summary(args.summary)
+        numbers, text = command(args)
+        print(json.dumps(numbers, indent=2, sort_keys=True) if args.json else text)
+        return numbers
+
+    return run_to_end(
+        work,
+        args.summary,
+        stays=STAYS,
+        usage=(*USAGE_ERRORS, NotFoundError),
+        above_limit=lambda numbers: bool(numbers.get("violations")),
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,6 +84,7 @@ def _command(commands: Any, name: str, run: Command, text: str) -> argparse.Argu
     )
     command.add_argument("--store", required=True, metavar="URI", help="folder or object-store URI")
     command.add_argument("--json", action="store_true", help="print JSON, for programs")
+    command.add_argument("--summary", metavar="FILE", help="write that JSON there, last of all")
     command.set_defaults(run=run)
     return command
 
@@ -167,27 +182,9 @@ def _hours(text: str) -> float:
     return hours
 
 
-def _check_store(option: str, uri: str) -> None:
-    """In a submitted job the working directory is Ray's copy: no relative path points out of it."""
-    submitted = "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ
-    if submitted and "://" not in uri and not Path(uri).is_absolute():
-        raise ConfigError(
-            f"{option} is {uri!r}, a relative path, in a submitted job, where the working directory"
-            " is a copy made by Ray; give an absolute path or a URI."
-        )
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, sort_keys=True))
-
-
-def _status(args: argparse.Namespace) -> int:
+def _status(args: argparse.Namespace) -> Result:
     status = Store.open(args.store).status()
-    if args.json:
-        _print_json(asdict(status))
-    else:
-        print(describe(status))
-    return DONE
+    return asdict(status), describe(status)
 
 
 def describe(status: Status) -> str:
@@ -210,81 +207,67 @@ def describe(status: Status) -> str:
     return "\n".join(lines)
 
 
-def _verify(args: argparse.Namespace) -> int:
+def _verify(args: argparse.Namespace) -> Result:
     violations = Store.open(args.store).verify()
-    if args.json:
-        _print_json({"violations": [asdict(violation) for violation in violations]})
-    else:
-        for found in violations:
-            print(f"{found.table}: {found.rule}: {found.n} {found.detail}")
-        print(f"{len(violations)} rules broken" if violations else "no violations")
-    return VIOLATIONS if violations else DONE
+    lines = [f"{found.table}: {found.rule}: {found.n} {found.detail}" for found in violations]
+    lines.append(f"{len(violations)} rules broken" if violations else "no violations")
+    return {"violations": [asdict(found) for found in violations]}, "\n".join(lines)
 
 
-def _export(args: argparse.Namespace) -> int:
-    rows = Store.open(args.store).export(args.out, args.tenant, args.with_vectors)
-    if args.json:
-        _print_json({"out": str(args.out), "rows": rows})
-    else:
-        counts = ", ".join(f"{n:,} {table}" for table, n in rows.items())
-        print(f"{args.out}: {counts}")
-    return DONE
+def _export(args: argparse.Namespace) -> Result:
+    store = Store.open(args.store)
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"--out is '{args.out}', which cannot be made ({error.strerror}); give a folder."
+        ) from error
+    rows = store.export(args.out, args.tenant, args.with_vectors)
+    counts = ", ".join(f"{n:,} {table}" for table, n in rows.items())
+    return {"out": str(args.out), "rows": rows}, f"{args.out}: {counts}"
 
 
-def _compact(args: argparse.Namespace) -> int:
+def _compact(args: argparse.Namespace) -> Result:
     grace = timedelta(hours=args.grace_hours)
     done = Store.open(args.store).compact(now=datetime.now(UTC), grace=grace)
-    if args.json:
-        _print_json(asdict(done))
-    else:
-        before, after = sum(done.fragments_before.values()), sum(done.fragments_after.values())
-        garbage = sum(done.garbage_rows.values())
-        print(f"{garbage:,} garbage rows deleted, {before} files are now {after}")
-    return DONE
+    before, after = sum(done.fragments_before.values()), sum(done.fragments_after.values())
+    garbage = sum(done.garbage_rows.values())
+    return asdict(done), f"{garbage:,} garbage rows deleted, {before} files are now {after}"
 
 
-def _forget(args: argparse.Namespace) -> int:
+def _forget(args: argparse.Namespace) -> Result:
     target = Target(args.dialogue, args.session, args.turn, args.edge, args.entity, args.turns)
     receipt = Store.open(args.store).forget(args.tenant, target, datetime.now(UTC))
-    if args.json:
-        at = receipt.forgotten_at.isoformat()
-        _print_json(asdict(receipt) | {"forgotten_at": at})
-    else:
-        rows = _counted(receipt.rows)
-        print(f"forgotten ({receipt.scope}): {rows}; still on the disk until a purge")
-    return DONE
+    rows = _counted(receipt.rows)
+    text = f"forgotten ({receipt.scope}): {rows}; still on the disk until a purge"
+    return asdict(receipt) | {"forgotten_at": receipt.forgotten_at.isoformat()}, text
 
 
 def _counted(rows: Mapping[str, int]) -> str:
     return ", ".join(f"{n:,} {table}" for table, n in rows.items() if n) or "no rows"
 
 
-def _purge(args: argparse.Namespace) -> int:
+def _purge(args: argparse.Namespace) -> Result:
     done = Store.open(args.store).purge(datetime.now(UTC))
-    if args.json:
-        _print_json(asdict(done) | {"purged_at": done.purged_at.isoformat()})
-    else:
-        size = (
-            ""
-            if done.bytes_before is None or done.bytes_after is None
-            else (f", {done.bytes_before / 1e6:.1f} MB are now {done.bytes_after / 1e6:.1f} MB")
-        )
-        print(f"purged: {_counted(done.rows)} deleted{size}")
-    return DONE
+    size = ""
+    if done.bytes_before is not None and done.bytes_after is not None:
+        size = f", {done.bytes_before / 1e6:.1f} MB are now {done.bytes_after / 1e6:.1f} MB"
+    text = f"purged: {_counted(done.rows)} deleted{size}"
+    return asdict(done) | {"purged_at": done.purged_at.isoformat()}, text
 
 
-def _import(args: argparse.Namespace) -> int:
+def _import(args: argparse.Namespace) -> Result:
     encoder = load_encoder(load_models_config(args.models).encoder)
     store = Store.create_or_open(args.store, _meta(encoder))
-    return _add(args, store, read_export(args.source, store), encoder)
+    return _add(store, read_export(args.source, store), encoder)
 
 
-def _reembed(args: argparse.Namespace) -> int:
-    _check_store("--to", args.to)
+def _reembed(args: argparse.Namespace) -> Result:
+    check_absolute("--to", args.to)
     source = Store.open(args.store)
     encoder = load_encoder(load_models_config(args.models).encoder)
     target = Store.create_or_open(args.to, _meta(encoder))
-    return _add(args, target, read_store(source, encoder.dimension), encoder)
+    return _add(target, read_store(source, encoder.dimension), encoder)
 
 
 def _meta(encoder: Encoder) -> StoreMeta:
@@ -296,25 +279,22 @@ def _meta(encoder: Encoder) -> StoreMeta:
     )
 
 
-def _add(args: argparse.Namespace, store: Store, tables: Tables, encoder: Encoder) -> int:
+def _add(store: Store, tables: Tables, encoder: Encoder) -> Result:
     n = sum(add_rows(store, tables, datetime.now(UTC), encoder))
-    return _say_sessions(args, store, n, "added")
+    return _sessions(store, n, "added")
 
 
-def _reweigh(args: argparse.Namespace) -> int:
+def _reweigh(args: argparse.Namespace) -> Result:
     store = Store.open(args.store)
     scorer = load_scorer(load_models_config(args.models).scorer)
     n = sum(reweigh(store, scorer, datetime.now(UTC), args.tenant))
-    return _say_sessions(args, store, n, "weighed again")
+    return _sessions(store, n, "weighed again")
 
 
-def _say_sessions(args: argparse.Namespace, store: Store, n: int, what: str) -> int:
+def _sessions(store: Store, n: int, what: str) -> Result:
     store.routine()
-    if args.json:
-        _print_json({"sessions": n, "store": store.uri, "store_version": store.version})
-    else:
-        print(f"{n:,} sessions {what}, {store.uri} is at version {store.version}")
-    return DONE
+    text = f"{n:,} sessions {what}, {store.uri} is at version {store.version}"
+    return {"sessions": n, "store": store.uri, "store_version": store.version}, text
 
 
 if __name__ == "__main__":

@@ -1,22 +1,19 @@
 """Options of ``build_memory`` and their check: what can be known to be wrong before Ray starts."""
 
 import argparse
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from glong._version import __version__
 from glong.config import ModelsConfig, load_models_config
 from glong.errors import ConfigError
 from glong.planning import Rebuild
 from glong.sources import FORMATS, expand_inputs
+from jobs.checks import check_absolute, check_at_least, check_summary
 from jobs.resources import parse_actors
 
 __all__ = ["STAGES", "Job", "check", "parser"]
 
 STAGES = ("extract", "weigh", "embed")
-SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""Set by Ray in the environment of a submitted job's driver."""
 DESCRIPTION = """\
 Build memories from dialogues in bulk: read, extract triplets, weigh, embed, commit to a Lance
 store in waves. A job that is stopped anywhere and run again ends with the same visible tables.
@@ -143,16 +140,14 @@ def check(args: argparse.Namespace) -> Job:
         ConfigError: an option's value; says what is wrong, what is allowed, what to do.
         SourceError: an input that is not there or cannot be read.
     """
-    for name, low in (("limit", 0), ("wave_size", 1), ("wave_seconds", 0.001)):
-        value = getattr(args, name)
-        if not value >= low:  # a NaN too
-            raise ConfigError(f"--{name.replace('_', '-')} is {value}; allowed: {low} or more.")
+    check_at_least(args, {"limit": 0, "wave_size": 1, "wave_seconds": 0.001})
     if not 0 <= args.max_failure_rate <= 1:
         raise ConfigError(f"--max-failure-rate is {args.max_failure_rate}; allowed: 0 to 1.")
     if not args.tenant:
         raise ConfigError("--tenant is empty; allowed: any name.")
-    _check_summary(args.summary)
-    _check_absolute(args)
+    check_summary(args.summary)
+    for option, value in [("--store", args.store), *(("--input", value) for value in args.input)]:
+        check_absolute(option, value)
     actors = {
         stage: parse_actors(text)
         for stage in STAGES
@@ -161,26 +156,3 @@ def check(args: argparse.Namespace) -> Job:
     parts = {part: getattr(args, part) for part in ("extractor", "scorer", "encoder")}
     models = load_models_config(args.models, {k: v for k, v in parts.items() if v is not None})
     return Job(args, tuple(expand_inputs(args.input)), models, Rebuild(args.rebuild), actors)
-
-
-def _check_summary(summary: str | None) -> None:
-    """A summary that cannot be written would show only after hours of work."""
-    if summary is None:
-        return
-    path = Path(summary).absolute()
-    if not path.parent.is_dir():
-        raise ConfigError(f"--summary is {summary!r}, in a folder that does not exist; make it.")
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ConfigError(f"--summary is {summary!r}; allowed: a file that can be written.")
-
-
-def _check_absolute(args: argparse.Namespace) -> None:
-    """In a submitted job the working directory is Ray's copy: no relative path points out of it."""
-    if SUBMITTED not in os.environ:
-        return
-    for option, value in [("--store", args.store), *(("--input", value) for value in args.input)]:
-        if "://" not in value and not Path(value).is_absolute():
-            raise ConfigError(
-                f"{option} is {value!r}, a relative path, in a submitted job, where the working"
-                " directory is a copy made by Ray; give an absolute path that is shared, or a URI."
-            )

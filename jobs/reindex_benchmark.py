@@ -8,13 +8,11 @@ import hashlib
 import json
 import os
 import platform
-import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,6 @@ import ray
 
 from glong._version import __version__
 from glong.config import HYBRID, PAPER
-from glong.errors import ConfigError, GlongError, SchemaError, SourceError
 from glong.evaluation.asking import Judgement
 from glong.evaluation.baselines import BASELINE_SETTINGS
 from glong.evaluation.hipporag import HIPPORAG
@@ -38,45 +35,29 @@ from glong.types import Vectors
 from jobs import build_memory
 from jobs.benchmark import tasks
 from jobs.benchmark.options import Request, check, parser
-from jobs.exits import BAD_USAGE, DONE, INTERRUPTED, STOPPED
+from jobs.exits import run_to_end
 from jobs.progress import say
 from jobs.summary import describe
 
 __all__ = ["main"]
 
-ABOVE_LIMIT = 1
-STAYS = "What was indexed stays. Run the same command again to go on."
+STAYS = "what was indexed stays. Run the same command again to go on."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     args = parser().parse_args(argv)
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    joined = ray.is_initialized()
-    try:
-        summary = run(check(args))
-    except (ConfigError, SourceError, SchemaError) as error:
-        say(f"error: {error}")
-        return BAD_USAGE
-    except (GlongError, OSError) as error:
-        say(f"error: {error}\nStopped. {STAYS}")
-        return STOPPED
-    except KeyboardInterrupt:
-        say(f"Interrupted. {STAYS}")
-        return INTERRUPTED
-    finally:
-        if not joined:
-            ray.shutdown()
-        signal.signal(signal.SIGTERM, before)
-    if args.summary:
-        Path(args.summary).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-    above = summary["build"]["failure_rate"] > args.max_failure_rate
-    return ABOVE_LIMIT if above else DONE
 
+    def work() -> dict[str, Any]:
+        with build_memory.leaving_ray():
+            return run(check(args))
 
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """``ray job stop`` and process managers send SIGTERM: end as after Ctrl-C."""
-    raise KeyboardInterrupt
+    return run_to_end(
+        work,
+        args.summary,
+        stays=STAYS,
+        above_limit=lambda numbers: numbers["build"]["failure_rate"] > args.max_failure_rate,
+    )
 
 
 def run(request: Request) -> dict[str, Any]:

@@ -11,46 +11,28 @@ import pickle
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import ray
 
-from glong import ids
-from glong.build import PENDING, Fingerprints, embed_rows, extract_rows, prepare, weigh_rows
+from glong.build import PENDING, embed_rows, extract_rows, weigh_rows
 from glong.config import EncoderSpec, ExtractorSpec, ScorerSpec
-from glong.errors import SourceError
 from glong.models.load import load_encoder, load_extractor, load_scorer
-from glong.planning import Planner, Rebuild, known_sessions
-from glong.sources import Reader
-from glong.store import Forgotten, FragmentBatch, Store, leave_out
-from glong.tables import EXTRACTED, SESSION, WEIGHED, built_schema, failure_struct
-from glong.types import Failure, Session
+from glong.store import FragmentBatch, Store
+from glong.tables import EXTRACTED, SESSION, WEIGHED, built_schema
 
 __all__ = [
-    "REPEAT_COLUMNS",
     "EmbedStage",
     "ExtractStage",
-    "ReadPlan",
     "WeighStage",
     "WriteStage",
     "count_rows",
     "decode_fragments",
-    "read_files",
     "split_events",
 ]
-
-REPEAT_COLUMNS = ["session_key", "content_hash", "dialogue_id", "session_id"]
-"""What is looked at to tell a session that comes twice from one with another content."""
-NOTHING = Forgotten()
-READ_BATCH = 64
-"""Sessions that a reading task hands over at once."""
 
 
 def _with_events(schema: pa.Schema) -> pa.Schema:
@@ -212,7 +194,11 @@ class EmbedStage(_Stage):
 
 
 class WriteStage:
-    """Rows -> files of the store that no manifest names yet; only their metadata goes on."""
+    """Rows -> files of the store that no manifest names yet; only their metadata goes on.
+
+    Sessions that stay pending have no rows to write: they go on as they are, and the driver does
+    with them what it does with those of a run whose rows it writes itself.
+    """
 
     def __init__(self, store_uri: str, restore: bool = False) -> None:
         self.store = Store.open(store_uri)
@@ -220,32 +206,20 @@ class WriteStage:
         self.schema = built_schema(self.store.meta.dimension)
 
     def __call__(self, block: pa.Table) -> pa.Table:
-        """Write one block under a batch id of its own; what comes out is events alone."""
+        """Write one block under a batch id of its own."""
         rows, events = split_events(block)
-        if rows.num_rows:
+        pending = pc.equal(rows.column("status"), PENDING)
+        settled = rows.filter(pc.invert(pending))
+        if settled.num_rows:
             began_s = time.perf_counter()
-            rows, repeats = _split_repeats(rows)
-            built = rows.select(self.schema.names).cast(self.schema)
+            built = settled.select(self.schema.names).cast(self.schema)
             now = datetime.now(UTC)
             batch = self.store.write_fragments(built, uuid.uuid4().hex, now, restore=self.restore)
-            forgotten = Forgotten() if self.restore else self.store.forgotten()
-            counts = count_rows(rows, forgotten)
+            counts = count_rows(settled, batch.manifest)
             written = {"batch": encode_fragments(batch), "counts": counts}
             seconds = time.perf_counter() - began_s
             events += [written, {"stage": "write", "seconds": seconds}]
-            events += [{"repeat": repeat} for repeat in repeats]  # after those they repeat
-        return join_events(rows.slice(0, 0), events)
-
-
-def _split_repeats(rows: pa.Table) -> tuple[pa.Table, list[dict[str, str]]]:
-    """Rows without those whose session stands before, and what the driver has to know of these."""
-    first: dict[str, int] = {}
-    keys = rows.column("session_key").to_pylist()
-    mask = [first.setdefault(key, place) == place for place, key in enumerate(keys)]
-    if all(mask):
-        return rows, []
-    kept = pa.array(mask, pa.bool_())
-    return rows.filter(kept), rows.select(REPEAT_COLUMNS).filter(pc.invert(kept)).to_pylist()
+        return join_events(rows.filter(pending), events)
 
 
 def encode_fragments(batch: FragmentBatch) -> str:
@@ -260,112 +234,29 @@ def decode_fragments(text: str) -> FragmentBatch:
     return batch
 
 
-def count_rows(rows: pa.Table, forgotten: Forgotten = NOTHING) -> dict[str, Any]:
+def count_rows(rows: pa.Table, stored: pa.Table) -> dict[str, Any]:
     """What the summary counts of built rows: sessions by status, rows of those stored, failures.
 
-    What was forgotten is not stored, and counts apart.
+    Args:
+        rows: as they were built.
+        stored: the same without what was forgotten, as built rows or as rows of the manifest.
     """
-    left = leave_out(rows, forgotten)
-    rows = left.built
-    statuses = pc.value_counts(rows.column("status")).to_pylist()
-    kept = rows.filter(pc.not_equal(rows.column("status"), PENDING))
-    totals = {
-        name: pc.sum(kept.column(f"n_{name}")).as_py() or 0
-        for name in ("turns", "triplets", "edges", "entities")
-    }
-    kinds = Counter(
-        (f["stage"], f["kind"]) for of_session in rows["failures"].to_pylist() for f in of_session
-    )
+    settled = stored.filter(pc.not_equal(stored.column("status"), PENDING))
+    telling = stored.filter(pc.greater(stored.column("n_failures"), 0)).column("session_key")
+    told = rows.filter(pc.is_in(rows.column("session_key"), value_set=telling)).column("failures")
+    kinds = Counter((f["stage"], f["kind"]) for of_session in told.to_pylist() for f in of_session)
+    statuses = pc.value_counts(stored.column("status")).to_pylist()
     return {
         "sessions": {entry["values"]: entry["counts"] for entry in statuses},
-        "rows": totals,
+        "rows": {name: _sum(settled, name) for name in ("turns", "triplets", "edges", "entities")},
         "failures": [[stage, kind, n] for (stage, kind), n in kinds.items()],
-        **({"forgotten": dict(left.rows)} if left.rows else {}),
+        "forgotten": {
+            "sessions": rows.num_rows - stored.num_rows,
+            **{name: _sum(rows, name) - _sum(stored, name) for name in ("turns", "edges")},
+        },
     }
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPlan:
-    """What every reading task has to know.
-
-    Attributes:
-        tenant: whose sessions these are.
-        format_name: one of :data:`glong.sources.FORMATS` or ``auto``.
-        rebuild: which known sessions are built again.
-        limit: the most sessions to look at, in a single task; 0 for all.
-        fingerprints: of the present models.
-        manifest: reference to the manifest's planning columns, shared by all tasks.
-        forgotten: what was forgotten and stays so.
-        restore: build it all the same.
-    """
-
-    tenant: str
-    format_name: str
-    rebuild: Rebuild
-    limit: int
-    fingerprints: Fingerprints
-    manifest: "ray.ObjectRef[pa.Table]"
-    forgotten: Forgotten
-    restore: bool = False
-
-    def planner(self) -> Planner:
-        """A planner with the manifest as it stood when the job began."""
-        known = known_sessions(ray.get(self.manifest), self.fingerprints)
-        return Planner(self.tenant, known, self.forgotten, self.rebuild, self.restore)
-
-
-def read_files(block: pa.Table, plan: ReadPlan) -> Iterator[pa.Table]:
-    """A group of files -> their pending sessions, and an event for each failure and each file."""
-    planner = plan.planner()
-    for path in json.loads(block.column("paths")[0].as_py()):
-        if plan.limit and planner.counts["seen"] >= plan.limit:
-            return
-        yield from _read_file(path, plan, planner)
-
-
-def _read_file(path: str, plan: ReadPlan, planner: Planner) -> Iterator[pa.Table]:
-    reader = Reader(path, plan.format_name)
-    items = _limited(reader, planner, plan.limit)
-    before = planner.counts.copy()
-    seconds, began_s = 0.0, time.perf_counter()
-    while chunk := list(islice(items, READ_BATCH)):
-        sessions = [item for item in chunk if isinstance(item, Session)]
-        failures = [_failure_event(item) for item in chunk if isinstance(item, Failure)]
-        block = join_events(prepare(plan.tenant, sessions), failures)
-        seconds += time.perf_counter() - began_s
-        yield block
-        began_s = time.perf_counter()
-    seconds += time.perf_counter() - began_s
-    event = {
-        "stage": "read",
-        "seconds": seconds,
-        "file": path,
-        "format": _format(reader),
-        "assumptions": list(reader.assumptions),
-        "sessions": planner.counts - before,
-        "reader": dict(reader.counts),
-    }
-    yield join_events(prepare(plan.tenant, []), [event])
-
-
-def _limited(reader: Reader, planner: Planner, limit: int) -> Iterator[Session | Failure]:
-    """Failures and wanted sessions, until ``limit`` sessions have been seen (in all files)."""
-    items = iter(reader)
-    while not limit or planner.counts["seen"] < limit:
-        item = next(items, None)
-        if item is None:
-            return
-        if (screened := planner.screen(item)) is not None:
-            yield screened
-
-
-def _format(reader: Reader) -> str:
-    """The format's name for the summary; that none was recognised is told by a failure already."""
-    try:
-        return reader.format
-    except SourceError:
-        return "unknown"
-
-
-def _failure_event(failure: Failure) -> dict[str, Any]:
-    return {"failure": failure_struct(failure, ids.failure_id("", failure))}
+def _sum(rows: pa.Table, name: str) -> int:
+    total: int = pc.sum(rows.column(f"n_{name}")).as_py() or 0
+    return total

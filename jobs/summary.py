@@ -5,9 +5,6 @@ from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from glong.build import PENDING, Fingerprints
 from jobs.options import STAGES
 
@@ -61,17 +58,10 @@ class Tally:
         for status, n in counts["sessions"].items():
             self.sessions["unavailable" if status == PENDING else status] += n
         self.rows.update(counts["rows"])
-        forgotten = counts.get("forgotten", {})
-        self.sessions["forgotten"] += forgotten.get("sessions", 0)
+        self.sessions["forgotten"] += counts["forgotten"]["sessions"]
         for name in ("turns", "edges"):
-            self.sessions[f"forgotten_{name}"] += forgotten.get(name, 0)
+            self.sessions[f"forgotten_{name}"] += counts["forgotten"][name]
         self.failures.update({(stage, kind): n for stage, kind, n in counts["failures"]})
-
-    def drop(self, rows: pa.Table) -> None:
-        """Take back what was counted of sessions that are not stored; their failures stay told."""
-        for name in self.rows:
-            self.rows[name] -= pc.sum(rows.column(f"n_{name}")).as_py() or 0
-        self.sessions.subtract(rows.column("status").to_pylist())
 
     @property
     def failure_rate(self) -> float:

@@ -17,7 +17,8 @@ from glong.config import ExtractorSpec
 from glong.errors import ConfigError
 from glong.models.extras import extra
 from glong.models.weights import SMOLLM2
-from jobs.exits import EXIT_STATUS, check_at_least, check_folders, run_to_end
+from jobs.checks import check_at_least, check_folders
+from jobs.exits import EXIT_STATUS, run_to_end
 
 __all__ = ["PRESETS", "main"]
 

@@ -28,7 +28,8 @@ from glong.retrieval import MemoryIndex, Query, query_text
 from glong.retrieval.parts import PARTS, candidates
 from glong.store import Store
 from glong.types import Vectors
-from jobs.exits import EXIT_STATUS, check_at_least, run_to_end
+from jobs.checks import check_at_least, check_summary
+from jobs.exits import EXIT_STATUS, run_to_end
 from jobs.progress import say
 
 __all__ = ["main"]
@@ -73,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         check_at_least(args, {"shrink": 0, "tie": 0, "adversarial": 0})
         if not args.out.absolute().parent.is_dir():
             raise ConfigError(f"--out is '{args.out}', in a folder that does not exist.")
+        check_summary(args.summary)
         return _train(args)
 
     return run_to_end(work, args.summary)

@@ -15,7 +15,8 @@ from glong._version import __version__
 from glong.errors import ConfigError
 from glong.training.summaries import TASKS
 from glong.training.summary_sources import SOURCES
-from jobs.exits import EXIT_STATUS, check_at_least, check_folders, run_to_end
+from jobs.checks import check_at_least, check_folders
+from jobs.exits import EXIT_STATUS, run_to_end
 
 __all__ = ["main"]
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from glong._version import __version__
-from jobs.exits import EXIT_STATUS, check_at_least, check_folders, run_to_end
+from jobs.checks import check_at_least, check_folders
+from jobs.exits import EXIT_STATUS, run_to_end
 
 __all__ = ["main"]
 

@@ -8,18 +8,14 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from dataclasses import replace as with_values
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from glong import ids
-from glong.planning import conflicting_session
-from glong.store import Forgotten, FragmentBatch, Store, Wave
-from glong.tables import built_schema, failure_struct, record_failures_to
-from jobs.stages import REPEAT_COLUMNS, count_rows, decode_fragments, split_events
+from glong.store import Forgotten, FragmentBatch, Store, Wave, leave_out
+from glong.tables import built_schema, record_failures_to
+from jobs.stages import count_rows, decode_fragments, split_events
 from jobs.summary import Tally
 
 __all__ = ["WaveLoop"]
@@ -54,7 +50,6 @@ class WaveLoop:
     _rows: list[pa.Table] = field(default_factory=list)
     _failures: list[dict[str, Any]] = field(default_factory=list)
     _fragments: list[FragmentBatch] = field(default_factory=list)
-    _contents: dict[str, str] = field(default_factory=dict)
     _n_sessions: int = 0
     _n_bytes: int = 0
 
@@ -74,63 +69,22 @@ class WaveLoop:
 
     def _take(self, block: pa.Table) -> int:
         rows, events = split_events(block)
-        n = 0
+        n: int = rows.num_rows
         for event in events:
             if "counts" in event:
-                n += self._take_fragments(event)
-                continue
-            if "repeat" in event:
-                self._is_first(event["repeat"])
-                n += 1
+                self._fragments.append(decode_fragments(event["batch"]))
+                self.tally.add_counts(event["counts"])
+                n += sum(event["counts"]["sessions"].values())
                 continue
             self.tally.add(event)
             if "failure" in event:
                 self._failures.append(event["failure"])
         if rows.num_rows:
-            mask = self._first_of_run(rows)
-            # A filter copies the vectors; a block of a run without repeats is kept as it came.
-            fresh = rows if pc.all(mask).as_py() else rows.filter(mask)
-            self._rows.append(fresh)
-            self._n_bytes += fresh.nbytes
-            self.tally.add_counts(count_rows(fresh, self.forgotten))
-            n += rows.num_rows
+            self._rows.append(rows)
+            self._n_bytes += rows.nbytes
+            self.tally.add_counts(count_rows(rows, leave_out(rows, self.forgotten).built))
         self._n_sessions += n
         return n
-
-    def _take_fragments(self, event: dict[str, Any]) -> int:
-        """What a worker wrote: its rows stay garbage for a session that the run had before."""
-        batch = decode_fragments(event["batch"])
-        mask = self._first_of_run(batch.manifest)
-        kept = batch.manifest.filter(mask)
-        self._fragments.append(with_values(batch, manifest=kept))
-        self.tally.add_counts(event["counts"])
-        if kept.num_rows < batch.manifest.num_rows:
-            self.tally.drop(batch.manifest.filter(pc.invert(mask)))
-        return sum(event["counts"]["sessions"].values())
-
-    def _first_of_run(self, rows: pa.Table) -> pa.BooleanArray:
-        """Which rows name a session that this run did not have yet.
-
-        Sources settle repeats within a file; this settles one session id in several files. Other
-        content under the id is a failure: which of the two is right cannot be known here.
-        """
-        mask = [self._is_first(row) for row in rows.select(REPEAT_COLUMNS).to_pylist()]
-        return pa.array(mask, pa.bool_())
-
-    def _is_first(self, row: dict[str, str]) -> bool:
-        first = row["session_key"] not in self._contents
-        content = self._contents.setdefault(row["session_key"], row["content_hash"])
-        if not first and content == row["content_hash"]:
-            self.tally.reader["duplicates"] += 1
-        elif not first:
-            self._conflict(row["dialogue_id"], row["session_id"])
-        return first
-
-    def _conflict(self, dialogue_id: str, session_id: str) -> None:
-        failure = conflicting_session(dialogue_id, session_id)
-        row = failure_struct(failure, ids.failure_id("", failure))
-        self._failures.append(row)
-        self.tally.add({"failure": row})
 
     def _close(self) -> None:
         """Commit what is held, data before manifest, then let upkeep that is due run."""
@@ -143,7 +97,7 @@ class WaveLoop:
             self.store.commit_fragments(
                 self._fragments, failures, replace=self.replace, restore=self.restore
             )
-        else:
+        if self._rows or not self._fragments:
             built = pa.concat_tables(self._rows) if self._rows else self._none()
             wave = Wave(batch_id, built_at, built, failures, self.replace, self.restore)
             self.store.append_wave(wave)

@@ -5,11 +5,13 @@ checkpoints, below ``--out``, which all nodes have to see.
 """
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from glong.errors import ConfigError, GlongError
+from jobs.exits import interrupt_on_sigterm
 
 __all__ = ["train_on_workers"]
 
@@ -33,16 +35,18 @@ def train_on_workers(
     Raises:
         ConfigError: Ray is not installed.
         GlongError: a worker failed.
+        KeyboardInterrupt: told to end.
     """
     try:
         import ray
-        from ray.train import RunConfig, ScalingConfig
+        from ray.train import RunConfig, ScalingConfig, TrainingFailedError
         from ray.train.torch import TorchTrainer
     except ImportError as error:
         raise ConfigError(f'{error}. Install it with: pip install "glong[ray]"') from error
     joined = ray.is_initialized()
     if not joined:
         ray.init(address=os.environ.get("RAY_ADDRESS") or "local", log_to_driver=True)
+        interrupt_on_sigterm()
     use_gpu = ray.cluster_resources().get("GPU", 0) >= n_workers  # type: ignore[no-untyped-call]
     trainer = TorchTrainer(
         _worker,
@@ -50,11 +54,15 @@ def train_on_workers(
         scaling_config=ScalingConfig(num_workers=n_workers, use_gpu=use_gpu),
         run_config=RunConfig(name=name, storage_path=str(work / "ray")),
     )
+    on_ctrl_c = signal.getsignal(signal.SIGINT)
     try:
         trainer.fit()
-    except ray.exceptions.RayError as error:
+    except SystemExit as error:  # Ray Train's own answer to Ctrl-C, with status 0
+        raise KeyboardInterrupt from error
+    except (ray.exceptions.RayError, TrainingFailedError) as error:
         raise GlongError(f"A training worker failed: {error}") from error
     finally:
+        signal.signal(signal.SIGINT, on_ctrl_c)
         if not joined:
             ray.shutdown()
 

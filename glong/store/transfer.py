@@ -19,7 +19,7 @@ from glong.protocols import Encoder, Scorer
 from glong.store.forgotten import FAILED_COLUMNS, add_secrets
 from glong.store.lease import writing
 from glong.store.leaving_out import BY_HAND, leave_out, replace_column
-from glong.store.origins import Marks, Tables, in_parts, read_export, read_store
+from glong.store.origins import Marks, Tables, in_parts
 from glong.store.regroup import read_built
 from glong.store.store import Store
 from glong.store.sweeping import delete_by, sweep
@@ -28,7 +28,7 @@ from glong.tables import BUILT, FAILURES, built_schema, nested
 from glong.types import Triplet, Vectors
 from glong.weighting import normalise, triplet_text, turn_text
 
-__all__ = ["Marks", "Tables", "add_rows", "embedded_texts", "read_export", "read_store", "reweigh"]
+__all__ = ["add_rows", "embedded_texts", "reweigh"]
 
 
 def reweigh(

@@ -1,7 +1,6 @@
 """Options of ``reindex_benchmark`` and their check, before Ray and models."""
 
 import argparse
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from glong.evaluation.questions import BENCHMARKS, Benchmark, load_benchmark
 from glong.sources import Reader, expand_inputs
 from glong.types import Session
 from jobs import options as build_options
-from jobs.options import SUBMITTED
+from jobs.checks import check_absolute, check_at_least
 
 __all__ = ["Request", "check", "parser"]
 
@@ -125,10 +124,9 @@ def check(args: argparse.Namespace) -> Request:
         ConfigError: an option's value; says what is wrong, what is allowed, what to do.
         SourceError: the data cannot be read or has another form.
     """
-    for name in ("limit", "seed"):
-        if getattr(args, name) < 0:
-            raise ConfigError(f"--{name} is {getattr(args, name)}; allowed: 0 or more.")
-    _check_absolute(args)
+    check_at_least(args, {"limit": 0, "seed": 0})
+    for name in ("data", "store", "out"):
+        check_absolute(f"--{name}", getattr(args, name))
     if args.out.exists() and not args.out.is_dir():
         raise ConfigError(f"--out is '{args.out}', which is no folder; give a folder.")
     check_plots()
@@ -142,19 +140,6 @@ def check(args: argparse.Namespace) -> Request:
     n_sessions = _n_sessions(benchmark, paths[0]) if args.limit else 0
     build = build_options.check(_build_args(args, paths[0], n_sessions))
     return Request(args, benchmark, paths[0], methods, ks, build)
-
-
-def _check_absolute(args: argparse.Namespace) -> None:
-    """In a submitted job the working directory is Ray's copy: no relative path points out of it."""
-    if SUBMITTED not in os.environ:
-        return
-    for name in ("data", "store", "out"):
-        value = str(getattr(args, name))
-        if "://" not in value and not Path(value).is_absolute():
-            raise ConfigError(
-                f"--{name} is {value!r}, a relative path, in a submitted job, where the working"
-                " directory is a copy made by Ray; give an absolute path that is shared, or a URI."
-            )
 
 
 def _cut_offs(text: str) -> tuple[int, ...]:

@@ -78,8 +78,9 @@ def run_pipeline(work: Work, spec: ExtractorSpec) -> dict[str, Any]:
     import ray
 
     from jobs import pipeline
+    from jobs.reading import ReadPlan
     from jobs.resources import plan_resources
-    from jobs.stages import ExtractStage, ReadPlan, split_events
+    from jobs.stages import ExtractStage, split_events
 
     class WarmStage(ExtractStage):
         def load(self) -> None:

@@ -60,7 +60,7 @@ def _batches(blocks: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
         yield held
 
 
-def from_items(items: list[dict[str, str]], override_num_blocks: int) -> LocalDataset:
+def from_items(items: list[dict[str, Any]], override_num_blocks: int) -> LocalDataset:
     """As ``ray.data.from_items``."""
     assert override_num_blocks == len(items)
     return LocalDataset(lambda: [pa.Table.from_pylist([item]) for item in items])

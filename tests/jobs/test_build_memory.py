@@ -288,24 +288,91 @@ def test_a_file_of_no_known_format_is_a_failure_and_the_others_are_built(
     assert outcome.summary["formats"] == {"native": 1, "unknown": 1}
 
 
-@pytest.mark.parametrize("writer", ["driver", "workers"])
-def test_one_id_in_two_files(writer: str, run_local: RunJob, tmp_path: Path) -> None:
+@pytest.fixture
+def two_contents(tmp_path: Path) -> tuple[str, str]:
+    """Two files with the sessions s0 and s1 of one dialogue; s1 has another content in each."""
     other = dialogue("d", 2)
     other["sessions"][1]["turns"][0]["text"] = "Something else."
     a = write(tmp_path / "a.jsonl", [dialogue("d", 2)])
-    b = write(tmp_path / "b.jsonl", [other])
-    outcome = run_local(a, b, options=("--writer", writer))
+    return a, write(tmp_path / "b.jsonl", [other])
+
+
+def rows_beside_failures(tmp_path: Path, store: str = "memory") -> dict[str, list[dict[str, Any]]]:
+    return {t: rows for t, rows in exported(tmp_path, store).items() if t != "failures"}
+
+
+@pytest.mark.parametrize("writer", ["driver", "workers"])
+def test_one_id_in_two_files(
+    writer: str, run_local: RunJob, two_contents: tuple[str, str], tmp_path: Path
+) -> None:
+    outcome = run_local(*two_contents, options=("--writer", writer))
     assert counts(outcome, "seen", "built") == [4, 2]
     assert outcome.summary["reader"]["duplicates"] == 1
     assert outcome.summary["failures"] == {"read": {"conflicting_session": 1}}
     (failure,) = exported(tmp_path)["failures"]
     assert "allowed: one content for an id" in failure["message"]
+    run_local(two_contents[0], store="alone")
+    assert rows_beside_failures(tmp_path) == rows_beside_failures(tmp_path, "alone")
+    assert outcome.summary["turns"] == len(exported(tmp_path)["turns"])
+
+
+@pytest.mark.parametrize("writer", ["driver", "workers"])
+def test_one_id_in_two_files_has_the_same_content_after_every_run(
+    writer: str, run_local: RunJob, two_contents: tuple[str, str], tmp_path: Path
+) -> None:
+    options = ("--writer", writer)
+    run_local(*two_contents, options=options)
+    before = exported(tmp_path)
+    again = run_local(*two_contents, options=options)
+    assert again.summary["failures"] == {"read": {"conflicting_session": 1}}
+    assert counts(again, "built", "skipped") == [0, 2]
+    assert exported(tmp_path) == before
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_which_content_stays_depends_on_the_order_of_the_files_alone(
+    stopped: bool,
+    run_local: RunJob,
+    two_contents: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def last_first(items: list[dict[str, Any]], override_num_blocks: int) -> Any:
+        return local_ray.from_items(items[::-1], override_num_blocks)
+
+    a, b = two_contents
     run_local(a, store="alone")
-    both, alone = exported(tmp_path), exported(tmp_path, "alone")
-    assert {t: rows for t, rows in both.items() if t != "failures"} == {
-        t: rows for t, rows in alone.items() if t != "failures"
-    }
-    assert outcome.summary["turns"] == len(both["turns"])
+    monkeypatch.setattr(ray.data, "from_items", last_first)
+    if stopped:  # what a run leaves that was killed when it had committed the second file
+        run_local(b)
+    run_local(a, b)
+    assert rows_beside_failures(tmp_path) == rows_beside_failures(tmp_path, "alone")
+
+
+def test_a_session_that_changed_is_replaced_where_another_file_has_other_sessions(
+    run_local: RunJob, two_contents: tuple[str, str], tmp_path: Path
+) -> None:
+    old, new = two_contents
+    other = write(tmp_path / "c.jsonl", [dialogue("e", 2)])
+    run_local(old, other)
+    outcome = run_local(new, other)
+    assert counts(outcome, "seen", "built", "skipped") == [4, 1, 3]
+    run_local(new, other, store="fresh")
+    assert exported(tmp_path) == exported(tmp_path, "fresh")
+
+
+@pytest.mark.usefixtures("failing")
+@pytest.mark.parametrize("writer", ["driver", "workers"])
+def test_other_content_of_a_session_that_stays_pending_is_not_built(
+    writer: str, run_local: RunJob, tmp_path: Path
+) -> None:
+    paths = [
+        write(tmp_path / f"{text}.jsonl", [{"dialogue_id": "d", "sessions": [session("s", text)]}])
+        for text in ("down", "else")
+    ]
+    outcome = run_local(*paths, options=("--writer", writer))
+    assert counts(outcome, "seen", "built", "pending") == [2, 0, 1]
+    assert names_of(tmp_path) == set()
 
 
 def test_one_id_in_two_files_with_a_limit(run_local: RunJob, tmp_path: Path) -> None:
@@ -359,6 +426,20 @@ def test_what_was_forgotten_is_left_out_until_it_is_restored(
         t: whole[t] for t in whole if t != "forgotten"
     }
     assert run_local(path, options=(*options, "--restore-forgotten")).summary["waves"] == 0
+
+
+@pytest.mark.usefixtures("failing")
+@pytest.mark.parametrize("writer", ["driver", "workers"])
+def test_what_is_restored_is_forgotten_no_more_where_it_stays_pending(
+    writer: str, run_local: RunJob, tmp_path: Path
+) -> None:
+    sessions = [session("good", "Hi."), session("away", "down")]
+    path = write(tmp_path / "in.jsonl", [{"dialogue_id": "d", "sessions": sessions}])
+    run_local(path)
+    Store.open(str(tmp_path / "memory")).forget("default", Target("d"), START)
+    run_local(path, options=("--writer", writer, "--restore-forgotten"))
+    again = run_local(path)
+    assert counts(again, "seen", "skipped", "pending", "forgotten") == [2, 1, 1, 0]
 
 
 # Tenants, writers, dry runs
@@ -465,6 +546,7 @@ def test_no_cluster_at_ray_address_is_bad_usage(
         (ConfigError("Wrong."), 2, "error: Wrong."),
         (ModelError("Engine died.", hint="Restart it."), 3, "Engine died. Restart it."),
         (StoreError("Disk full."), 3, "Stopped; what was committed stays."),
+        (ray.exceptions.OutOfMemoryError("No memory.\nAt all."), 3, "): No memory.\nStopped; what"),
         (KeyboardInterrupt(), 130, "Interrupted; what was committed stays."),
     ],
 )
@@ -515,10 +597,15 @@ def test_on_ray_a_run_gives_the_tables_that_one_process_gives(
     run_on_ray: RunJob, tmp_path: Path
 ) -> None:
     bad = write(tmp_path / "bad.jsonl", [dialogue("d", 30), "{broken"])
-    outcome = run_on_ray(SAMPLES, bad)
-    assert (outcome.status, outcome.summary["failures"]) == (0, {"read": {"broken_json": 1}})
-    assert counts(outcome, "seen", "built", "failed") == [66, 66, 0]
-    run_here(SAMPLES, bad, store=tmp_path / "here")
+    again = dialogue("d", 2)
+    again["sessions"][1]["turns"][0]["text"] = "Something else."
+    paths = (SAMPLES, bad, write(tmp_path / "none.jsonl", []), write(tmp_path / "x.jsonl", [again]))
+    outcome = run_on_ray(*paths)
+    assert outcome.status == 0
+    kinds = ("broken_json", "conflicting_session", "empty_file")
+    assert outcome.summary["failures"] == {"read": dict.fromkeys(kinds, 1)}
+    assert counts(outcome, "seen", "built", "failed") == [68, 66, 0]
+    run_here(*paths, store=tmp_path / "here")
     assert exported(tmp_path) == exported(tmp_path, "here")
 
 
@@ -552,5 +639,22 @@ def test_what_a_worker_raised_is_found_in_what_ray_makes_of_it() -> None:
     error = ray.exceptions.RayTaskError("submit", "Traceback ...", cause).as_instanceof_cause()
     assert isinstance(error, StoreError)
     assert build_memory.ours(error) is cause
-    alone = ray.exceptions.RayTaskError("submit", "Traceback ...", KeyError("x"))
-    assert build_memory.ours(alone) is alone
+
+
+def test_a_defect_on_a_worker_is_told_with_its_traceback() -> None:
+    error = ray.exceptions.RayTaskError("submit", "Traceback: KeyError: 'x'", KeyError("x"))
+    assert "Traceback: KeyError: 'x'" in str(build_memory.ours(error))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ray.exceptions.ActorDiedError(),
+        ray.exceptions.RayTaskError("f", "Traceback ...", ray.exceptions.ActorDiedError()),
+    ],
+)
+def test_what_happened_to_ray_itself_is_told_in_a_line(error: ray.exceptions.RayError) -> None:
+    error.__cause__ = error.__cause__ or RuntimeError()  # Ray Data puts one of its own there
+    assert str(build_memory.ours(error)) == (
+        "Ray failed (ActorDiedError): The actor died unexpectedly before finishing this task."
+    )

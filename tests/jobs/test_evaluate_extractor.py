@@ -32,6 +32,15 @@ def test_chosen_sets_alone_are_read(data, tmp_path):
     assert 3 <= report["sets"]["personaext_heldout"]["n"] <= 5
 
 
+def test_the_summary_is_the_report(data, tmp_path):
+    summary = tmp_path / "summary.json"
+    options = ("--extractor", "fake", "--sets", "persona", "--summary", str(summary))
+    status, report = evaluate(data, tmp_path, *options)
+    assert (status, json.loads(summary.read_text())) == (0, report)
+    options = ("--extractor", "fake", "--summary", str(tmp_path / "none/summary.json"))
+    assert evaluate(data, tmp_path, *options)[0] == 2
+
+
 def test_wrong_use_ends_with_2_and_says_what_is_allowed(data, tmp_path, capsys):
     assert evaluate(data, tmp_path, "--extractor", "rules", "--sets", "nothing")[0] == 2
     assert "allowed: the beginnings of sets' names" in capsys.readouterr().err

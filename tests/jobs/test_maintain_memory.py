@@ -1,10 +1,14 @@
 import json
+import signal
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from glong.errors import ConflictError
+from glong.store import Store
 from jobs.maintain_memory import main
 from tests.glong.store.rows import built_session, new_store, wave
 
@@ -126,6 +130,38 @@ def test_forget_and_purge_take_it_out(store_uri: str, capsys: pytest.CaptureFixt
     assert main([*target, "--edge", "none"]) == 2
     assert main([*target, "--turn", "1"]) == 2
     assert main(["forget", "--store", store_uri, "--dialogue", "d", "--tenant", "acme"]) == 2
+
+
+def test_a_command_that_others_stop_ends_with_3(
+    store_uri: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(store: Store, now: datetime) -> None:
+        raise ConflictError("Others are writing.")
+
+    monkeypatch.setattr(Store, "purge", refuse)
+    assert main(["purge", "--store", store_uri]) == 3
+    assert capsys.readouterr().err.startswith("error: Others are writing.\nStopped; what was done")
+
+
+def test_a_purge_that_is_told_to_end_gives_its_lease_back(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    purge = ["purge", "--store", store_uri]
+    with monkeypatch.context() as patch:
+        stop = "glong.store.purge._delete_lost_accesses"
+        patch.setattr(stop, lambda layout: signal.raise_signal(signal.SIGTERM))
+        assert main(purge) == 130
+    new_store(store_uri).append_wave(wave("b3", built_session("d", "s3")))
+    assert main(purge) == 0
+
+
+def test_the_summary_is_what_json_prints(
+    store_uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", "--store", store_uri, "--out", "dump", "--summary", "summary.json"]
+    assert main([*words, "--json"]) == 0
+    assert json.loads(Path("summary.json").read_text()) == json.loads(capsys.readouterr().out)
+    assert main(["status", "--store", store_uri, "--summary", "no/s.json"]) == 2
 
 
 def test_what_export_wrote_is_imported_once_into_a_store_that_is_made(

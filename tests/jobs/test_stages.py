@@ -1,6 +1,5 @@
 """Blocks of session rows and events, and the stages that pass them on."""
 
-import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,30 +9,24 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from glong import ids
-from glong.build import BUILT, FAILED, PENDING, Fingerprints, Models, build_rows, prepare
+from glong.build import BUILT, FAILED, PENDING, Models, build_rows, prepare
 from glong.config import FAKE_MODELS
 from glong.models.fake import FakeEncoder, FakeExtractor, FakeScorer
-from glong.planning import KNOWN_COLUMNS, Rebuild
-from glong.store import Forgotten, Store
-from glong.store.forgotten import Kind, Mark
-from glong.tables import EXTRACTED, MANIFEST, SESSION, WEIGHED, built_schema
+from glong.store import Store, Target
+from glong.tables import EXTRACTED, WEIGHED, built_schema
 from glong.types import Extraction, Failure, Session, Turn
 from jobs import stages
 from jobs.stages import (
     EmbedStage,
     ExtractStage,
-    ReadPlan,
     WeighStage,
     WriteStage,
     count_rows,
     decode_fragments,
     join_events,
-    read_files,
     split_events,
 )
-from tests.glong.store.rows import META, START, built, built_session, forgotten
-from tests.jobs.inputs import dialogue, session, write
+from tests.glong.store.rows import META, START, built, built_session, wave
 
 EVENTS = [{"stage": "read", "seconds": 1.5}, {"failure": {"kind": "ü\u2028"}}]
 MODELS = Models(FakeExtractor(), FakeScorer(), FakeEncoder(FAKE_MODELS.encoder.dimension))
@@ -131,12 +124,14 @@ def built_failures() -> pa.Table:
     return NO_FAILURES
 
 
-def test_the_writing_stage_hands_back_what_comes_twice_in_a_block(tmp_path: Any) -> None:
+def test_the_writing_stage_passes_on_what_stays_pending_and_counts_it_not(tmp_path: Any) -> None:
     store = Store.create_or_open(str(tmp_path / "s"), META)
-    rows = built(*(built_session("d", "s1", content=c) for c in ("c1", "c1", "c2")))
-    _, events = split_events(WriteStage(store.uri)(join_events(rows, [])))
-    assert decode_fragments(events[0]["batch"]).manifest.num_rows == 1
-    assert [event["repeat"]["content_hash"] for event in events[2:]] == ["c1", "c2"]
+    rows = built(built_session("d", "s1", status=PENDING), built_session("d", "s2"))
+    left, events = split_events(WriteStage(store.uri)(join_events(rows, EVENTS)))
+    assert left.cast(rows.schema).equals(rows.slice(0, 1))
+    assert events[2]["counts"]["sessions"] == {BUILT: 1}
+    left, events = split_events(WriteStage(store.uri)(join_events(rows.slice(0, 1), EVENTS)))
+    assert (left.num_rows, events) == (1, EVENTS)
 
 
 def test_a_block_without_rows_writes_nothing(tmp_path: Any) -> None:
@@ -145,110 +140,53 @@ def test_a_block_without_rows_writes_nothing(tmp_path: Any) -> None:
     assert split_events(block)[1] == EVENTS
 
 
+def test_counts_tell_what_was_forgotten_and_no_failures_of_what_lost_a_part() -> None:
+    mishap = Failure("extract", "bad_json", "m")
+    whole = built_session("d", "s1", failures=[mishap])
+    part = whole | {"n_turns": 1, "n_edges": 0, "n_failures": 0}
+    rows = built(whole, built_session("d", "s2", failures=[mishap]), built_session("d", "s3"))
+    counts = count_rows(rows, built(part, built_session("d", "s2", failures=[mishap])))
+    lost = built_session("d", "s3")
+    assert counts["forgotten"] == {
+        "sessions": 1, "turns": lost["n_turns"] + 1, "edges": lost["n_edges"] + whole["n_edges"],
+    }  # fmt: skip
+    assert counts["failures"] == [["extract", "bad_json", 1]]
+
+
+def test_the_writing_stage_counts_what_it_wrote_whatever_is_forgotten_meanwhile(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.create_or_open(str(tmp_path / "s"), META)
+    store.append_wave(wave("b1", built_session("d", "s1")))
+    write = Store.write_fragments
+
+    def write_then_forget(store: Store, *args: Any, **options: Any) -> Any:
+        batch = write(store, *args, **options)
+        store.forget("default", Target("d", "s1"), START)
+        return batch
+
+    monkeypatch.setattr(Store, "write_fragments", write_then_forget)
+    block = join_events(built(built_session("d", "s1", content="c2")), [])
+    _, (event, _) = split_events(WriteStage(store.uri)(block))
+    assert event["counts"]["sessions"] == {BUILT: 1}
+    assert event["counts"]["forgotten"]["sessions"] == 0
+
+
 def test_counts_leave_out_rows_of_sessions_that_stay_pending() -> None:
     mishap, gone = (Failure("extract", kind, "m") for kind in ("bad_json", "unavailable"))
-    counts = count_rows(
-        built(
-            built_session("d", "s1", failures=[mishap]),
-            built_session("d", "s2", facts=(), status=FAILED, failures=[mishap]),
-            built_session("d", "s3", status=PENDING, failures=[gone]),
-        )
+    rows = built(
+        built_session("d", "s1", failures=[mishap]),
+        built_session("d", "s2", facts=(), status=FAILED, failures=[mishap]),
+        built_session("d", "s3", status=PENDING, failures=[gone]),
     )
-    assert counts == {
+    assert count_rows(rows, rows) == {
         "sessions": {BUILT: 1, FAILED: 1, PENDING: 1},
         "rows": {"turns": 2, "triplets": 2, "edges": 2, "entities": 3},
         "failures": [["extract", "bad_json", 2], ["extract", "unavailable", 1]],
+        "forgotten": {"sessions": 0, "turns": 0, "edges": 0},
     }
-    empty = count_rows(built())
+    empty = count_rows(built(), built())
     assert (empty["sessions"], empty["failures"]) == ({}, [])
-
-
-# Reading
-
-
-@pytest.fixture
-def plan(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr("ray.get", lambda value: value)
-    return {
-        "tenant": "t",
-        "format_name": "auto",
-        "rebuild": Rebuild.NONE,
-        "limit": 0,
-        "fingerprints": Fingerprints("x", "s", "e"),
-        "manifest": MANIFEST.empty_table().select(list(KNOWN_COLUMNS)),
-        "forgotten": Forgotten(),
-    }
-
-
-def read(paths: list[str], plan: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Session ids and events of one reading task."""
-    blocks = list(read_files(pa.table({"paths": [json.dumps(paths)]}), ReadPlan(**plan)))
-    assert all(block.schema.names == [*SESSION.names, "event"] for block in blocks)
-    parts = [split_events(block) for block in blocks]
-    found = [i for rows, _ in parts for i in rows.column("session_id").to_pylist()]
-    return found, [event for _, events in parts for event in events]
-
-
-def test_a_reading_task_gives_sessions_failures_and_an_event_a_file(
-    tmp_path: Any, plan: dict[str, Any]
-) -> None:
-    a = write(tmp_path / "a.jsonl", [dialogue("d", 2), "{broken"])
-    b = write(tmp_path / "b.jsonl", [dialogue("e", 1)])
-    found, events = read([a, b], plan)
-    assert found == ["s0", "s1", "s0"]
-    failure, first, second = events
-    assert (failure["failure"]["kind"], failure["failure"]["line"]) == ("broken_json", 2)
-    assert (first["file"], first["format"], first["sessions"]) == (
-        a,
-        "native",
-        {"seen": 2, "pending": 2},
-    )
-    assert (second["file"], second["sessions"]) == (b, {"seen": 1, "pending": 1})
-    assert first["reader"]["failures"] == 1
-
-
-def test_a_reading_task_hands_over_a_few_sessions_at_a_time(
-    tmp_path: Any, plan: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stages, "READ_BATCH", 2)
-    path = write(tmp_path / "a.jsonl", [dialogue("d", 5)])
-    blocks = list(read_files(pa.table({"paths": [json.dumps([path])]}), ReadPlan(**plan)))
-    assert [block.num_rows for block in blocks] == [2, 2, 1, 1]
-
-
-@pytest.mark.parametrize(("limit", "expected"), [(1, 1), (3, 3), (4, 4), (9, 5)])
-def test_the_limit_counts_over_the_files_of_a_task(
-    limit: int, expected: int, tmp_path: Any, plan: dict[str, Any]
-) -> None:
-    paths = [write(tmp_path / f"{i}.jsonl", [dialogue(f"d{i}", n)]) for i, n in ((0, 3), (1, 2))]
-    found, _ = read(paths, plan | {"limit": limit})
-    assert len(found) == expected
-
-
-def test_what_is_known_or_forgotten_counts_towards_the_limit(
-    tmp_path: Any, plan: dict[str, Any]
-) -> None:
-    path = write(tmp_path / "a.jsonl", [dialogue("d", 4)])
-    mark = Mark(Kind.SESSION, (ids.session_key("t", "d", "s1"),))
-    marks = forgotten(ids.dialogue_key("t", "d"), mark)
-    found, events = read([path], plan | {"limit": 3, "forgotten": marks})
-    assert found == ["s0", "s2"]
-    assert events[-1]["sessions"] == {"seen": 3, "pending": 2, "forgotten": 1}
-
-
-def test_one_id_in_two_files_of_a_task_is_settled_there(
-    tmp_path: Any, plan: dict[str, Any]
-) -> None:
-    texts = ("Hello.", "Hello.", "Bye.")
-    paths = [
-        write(tmp_path / f"{i}.jsonl", [{"dialogue_id": "d", "sessions": [session("s", text)]}])
-        for i, text in enumerate(texts)
-    ]
-    found, events = read(paths, plan)
-    assert found == ["s"]
-    kinds = [event["failure"]["kind"] for event in events if "failure" in event]
-    assert kinds == ["conflicting_session"]
-    assert events[-1]["sessions"] == {"seen": 1, "conflicts": 1}
 
 
 # Calls from several threads

@@ -4,7 +4,6 @@ import pytest
 
 from glong.build import Fingerprints
 from jobs.summary import Tally, describe, summarise
-from tests.glong.store.rows import built, built_session
 
 MODELS = Fingerprints("x", "s", "e")
 READ = {
@@ -19,6 +18,7 @@ COUNTS = {
     "sessions": {"built": 4, "failed": 1, "pending": 1},
     "rows": {"turns": 20, "triplets": 9, "edges": 8, "entities": 7},
     "failures": [["extract", "bad_json", 3], ["extract", "unavailable", 1]],
+    "forgotten": {"sessions": 0, "turns": 0, "edges": 0},
 }
 
 
@@ -85,12 +85,6 @@ def test_an_assumption_is_told_once(tally: Tally) -> None:
     numbers = summarise(tally, MODELS, 7, 4.0)
     assert numbers["assumptions"] == ["times have no zone"]
     assert numbers["formats"] == {"locomo": 2}
-
-
-def test_what_is_dropped_is_not_counted(tally: Tally) -> None:
-    tally.drop(built(built_session("d", "s1")))
-    assert tally.sessions["built"] == 3
-    assert tally.rows == {"turns": 18, "triplets": 7, "edges": 6, "entities": 4}
 
 
 def test_people_are_told_what_happened_and_what_to_do(tally: Tally) -> None:

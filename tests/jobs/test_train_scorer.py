@@ -188,7 +188,7 @@ def test_an_interrupted_run_says_how_to_go_on(data: Path, tmp_path: Path) -> Non
     process.send_signal(signal.SIGTERM)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "The last checkpoint stays. Run the same command again" in stderr
+    assert "the last checkpoint stays. Run the same command again" in stderr
 
 
 class LetterTokenizer:

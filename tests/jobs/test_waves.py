@@ -1,4 +1,4 @@
-"""When a wave closes, what it holds, and what comes twice."""
+"""When a wave closes, and what it holds."""
 
 import base64
 import pickle
@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from glong import ids
+from glong.build import PENDING
 from glong.store import FragmentBatch, Wave
-from glong.tables import FAILURES, MANIFEST, manifest_rows
+from glong.tables import FAILURES, failure_struct, manifest_rows
 from glong.types import Failure
 from jobs import waves
 from jobs.stages import count_rows, join_events
@@ -125,11 +127,8 @@ def test_nothing_to_store_makes_no_wave(blocks: list[pa.Table]) -> None:
 
 
 def failure_event(kind: str = "bad_time") -> dict[str, Any]:
-    from glong import ids
-    from glong.tables import failure_struct
-
     failure = Failure("read", kind, "m")
-    return {"failure": failure_struct(failure, ids.failure_id("", failure))}
+    return {"failure": failure_struct(failure, ids.record_failure_id("default", failure))}
 
 
 def test_failures_of_reading_are_stored_even_without_a_session() -> None:
@@ -151,34 +150,6 @@ def test_a_wave_forgets_its_rows_and_failures_once_committed() -> None:
     assert [wave.record_failures.num_rows for wave in store.committed] == [1, 0]
 
 
-# What comes twice
-
-
-@pytest.mark.parametrize("wave_size", [1, 100])
-def test_the_same_session_from_two_files_is_stored_once(wave_size: int) -> None:
-    store = FakeStore()
-    run = loop(store, wave_size=wave_size)
-    list(run.run([block("a", "b"), block("b", "c")]))
-    stored = [i for wave in store.committed for i in wave.built.column("session_id").to_pylist()]
-    assert stored == ["a", "b", "c"]
-    assert run.tally.reader == {"duplicates": 1}
-    assert run.tally.sessions["built"] == 3
-    assert run.tally.rows["turns"] == 6
-
-
-@pytest.mark.parametrize("wave_size", [1, 100])
-def test_other_content_under_one_id_is_a_failure_and_the_first_stays(wave_size: int) -> None:
-    store = FakeStore()
-    run = loop(store, wave_size=wave_size)
-    list(run.run([block("a"), block("a", content="c2"), block("a", content="c2")]))
-    rows = [row for wave in store.committed for row in wave.built.to_pylist()]
-    assert [row["content_hash"] for row in rows] == ["c1"]
-    failures = [f for wave in store.committed for f in wave.record_failures.to_pylist()]
-    assert {f["kind"] for f in failures} == {"conflicting_session"}
-    assert "Session 'a' of dialogue 'd' stands in two input files" in failures[0]["message"]
-    assert run.tally.failures == {("read", "conflicting_session"): 2}
-
-
 # Rows that workers wrote
 
 
@@ -188,7 +159,7 @@ def written(*names: str, content: str = "c1", batch_id: str = "b1") -> pa.Table:
     files = {name: (f"{name}-{batch_id}",) for name in ("turns", "entities", "edges", "failures")}
     batch = FragmentBatch(manifest_rows(rows, batch_id, START), FAILURES.empty_table(), files)
     text = base64.b64encode(pickle.dumps(batch)).decode()
-    event = {"batch": text, "counts": count_rows(rows)}
+    event = {"batch": text, "counts": count_rows(rows, rows)}
     return join_events(rows.slice(0, 0), [event, {"stage": "write", "seconds": 2.0}])
 
 
@@ -207,19 +178,16 @@ def test_what_workers_wrote_is_committed_in_waves() -> None:
     assert run.tally.seconds["write"] >= 6.0
 
 
-def test_of_what_workers_wrote_twice_the_first_is_named_and_counted() -> None:
+def test_sessions_that_workers_left_pending_are_committed_with_what_they_wrote() -> None:
     store = FakeStore()
-    run = loop(store)
-    changed = written("a", "c", content="c2", batch_id="b2")
-    repeat = {"session_key": built_session("d", "c")["session_key"], "content_hash": "c2"}
-    event = {"repeat": repeat | {"dialogue_id": "d", "session_id": "c"}}
-    twice_in_a_block = join_events(built(), [event])
-    list(run.run([written("a", "b"), changed, twice_in_a_block]))
-    ((batches, failures, _),) = store.fragments
-    named = pa.concat_tables([MANIFEST.empty_table(), *(batch.manifest for batch in batches)])
-    assert named.column("session_id").to_pylist() == ["a", "b", "c"]
-    assert named.column("batch_id").to_pylist() == ["b1", "b1", "b2"]
-    assert failures.column("kind").to_pylist() == ["conflicting_session"]
-    assert run.tally.reader["duplicates"] == 1
-    assert run.tally.sessions["built"] == 3
-    assert run.tally.rows["turns"] == 6
+    gone = Failure("extract", "unavailable", "m")
+    pending = built(built_session("d", "b", status=PENDING, failures=[gone]))
+    wrote = written("a")
+    run = loop(store, restore=True)
+    assert list(run.run([pa.concat_tables([join_events(pending, []), wrote])])) == [2]
+    ((batches, _, _),) = store.fragments
+    assert [batch.manifest.column("session_id").to_pylist() for batch in batches] == [["a"]]
+    (wave,) = store.committed
+    assert wave.built.column("session_id").to_pylist() == ["b"]
+    assert wave.restore
+    assert run.tally.sessions["unavailable"] == run.tally.waves == 1

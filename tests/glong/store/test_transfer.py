@@ -13,7 +13,8 @@ from glong.store import Store, StoreMeta, Target, Wave, origins, transfer
 from glong.store.checks import verify
 from glong.store.layout import Layout
 from glong.store.lease import alone
-from glong.store.transfer import add_rows, read_export, read_store, reweigh
+from glong.store.origins import read_export, read_store
+from glong.store.transfer import add_rows, reweigh
 from glong.tables import VARYING_COLUMNS
 from glong.types import Failure, Place
 from tests.glong.store.rows import (
