@@ -84,9 +84,11 @@ class Asked:
 
     def dates(self, index: MemoryIndex, turns: Places) -> Floats:
         """(C,) 1 for a turn of the time that the query names, less with the distance to it."""
+        if not self.spans:
+            return np.zeros(len(turns), np.float32)
+        times = index.graph.turn_times_s[turns]
         best = np.zeros(len(turns))
         for start, end in self.spans:
-            times = index.graph.turn_times_s[turns]
             late = np.maximum(0, times - end) / (_TOLD_LATER_DAYS * _DAY_S)
             early = np.maximum(0, start - times) / (_TOLD_EARLIER_DAYS * _DAY_S)
             best = np.fmax(best, np.exp(-late - early))

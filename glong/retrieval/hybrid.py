@@ -6,7 +6,7 @@ questions of a sample of LongMemEval, and lie in ``fusion.toml`` with what they 
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
 
@@ -41,29 +41,39 @@ def mixed(one_sided: float) -> Mapping[str, float]:
     return {part: equal + one_sided * (one_side - equal) for part, (equal, one_side) in pairs}
 
 
-def combined(parts: Mapping[str, NDArray[np.float32]], one_sided: float) -> NDArray[np.float32]:
-    """(C,) scores: each part times the dialogue's mixture of its two factors."""
-    if not parts:
-        return np.zeros(0, np.float32)
-    factor = mixed(one_sided)
-    shares = np.array([factor[name] for name in parts], np.float32)
+def combined(
+    values: NDArray[np.float32], parts: tuple[str, ...], one_sided: float
+) -> NDArray[np.float32]:
+    """(P, C) values of parts -> (C,) scores: each times the dialogue's mixture of its factors."""
     # Row by row, so that equal columns have equal sums: a matrix product promises no such thing.
-    score: NDArray[np.float32] = (np.array([*parts.values()]) * shares[:, np.newaxis]).sum(axis=0)
+    score: NDArray[np.float32] = (values * _shares(parts, one_sided)).sum(axis=0)
     return score
+
+
+@lru_cache(maxsize=1_024)
+def _shares(parts: tuple[str, ...], one_sided: float) -> NDArray[np.float32]:
+    """(P, 1) factor of each part."""
+    factor = mixed(one_sided)
+    shares = np.array([[factor[name]] for name in parts], np.float32).reshape(len(parts), 1)
+    shares.setflags(write=False)
+    return shares
 
 
 def retrieve(index: MemoryIndex, query: Query, config: HybridConfig) -> list[Scored]:
     """The ``config.k`` best turns with their triplets, best first; ties in order of the turns."""
     found = candidates(index, query, config)
-    score = combined(found.parts, index.one_sided)
+    if not found.parts:  # all are switched off
+        return []
+    values = np.array([*found.parts.values()], np.float32)
+    score = combined(values, tuple(found.parts), index.one_sided)
     order = np.argsort(-score, kind="stable")
     if config.diversity:
         order = _different(index, found.turns, order, config.k)
     best = order[: config.k]
     turns: list[int] = found.turns[best].tolist()
     shown = _shown(index, query, turns)
-    columns = [values[best].tolist() for values in found.parts.values()]
-    parts = [dict(zip(found.parts, row, strict=True)) for row in zip(*columns, strict=True)]
+    rows = values[:, best].T.tolist()
+    parts = [dict(zip(found.parts, row, strict=True)) for row in rows]
     return list(map(Scored, turns, shown, score[best].tolist(), parts))
 
 

@@ -10,6 +10,7 @@ Shapes: T turns, E edges, N entities, C candidates.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,8 +136,15 @@ def candidates(index: MemoryIndex, query: Query, config: HybridConfig) -> Candid
     parts |= _stored(index, query, chosen)
     if config.pagerank:
         parts["pagerank"] = _ranked(index, like)[chosen]
-    wanted = [name for switch, names in PARTS.items() if getattr(config, switch) for name in names]
-    return Candidates(chosen, {name: parts[name] for name in wanted})
+    return Candidates(chosen, {name: parts[name] for name in _let_in(config)})
+
+
+@lru_cache(maxsize=256)
+def _let_in(config: HybridConfig) -> tuple[str, ...]:
+    """The parts that its switches let in."""
+    return tuple(
+        name for switch, names in PARTS.items() if getattr(config, switch) for name in names
+    )
 
 
 def _base(index: MemoryIndex, like: _Like, config: HybridConfig) -> Floats:
@@ -233,7 +241,8 @@ def _chosen(index: MemoryIndex, asked: Asked, score: Floats, config: HybridConfi
         chosen[index.beside[best, :2]] = True  # -1 is the one too many
     for turns in _pointed_at(index, asked, config):
         chosen[_best(score, turns, n // _OF_EACH)] = True
-    return np.flatnonzero(chosen[:-1] & (score > -np.inf))
+    turns = np.flatnonzero(chosen[:-1])
+    return turns[score[turns] > -np.inf]
 
 
 def _pointed_at(index: MemoryIndex, asked: Asked, config: HybridConfig) -> Iterator[Places]:

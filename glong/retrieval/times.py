@@ -53,10 +53,9 @@ _WORD = re.compile(r"\w+")
 _TIME_WORDS = frozenset(
     ("yesterday", "today", "tonight", "tomorrow", "ago", "last", "next", "weekend", "recently")
 ).union(_DAYS, set(_MONTHS) - set(_WORDS_TOO))
-_HINTS = frozenset(("yesterday", "today", "tonight", "ago", "last", "past", "this")).union(
-    _MONTHS, (month[:3] for month in _MONTHS)
-)
-"""Every span has one of these words or a digit."""
+_MONTH_WORDS = frozenset((*_MONTHS, *(month[:3] for month in _MONTHS)))
+_RELATIVE_WORDS = frozenset(("yesterday", "today", "tonight", "ago", "last", "past", "this"))
+"""Every span has one of these words, or a digit where it has none."""
 _DIGIT = re.compile(r"\d")
 _A_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
@@ -86,9 +85,13 @@ def time_spans(text: str, now_s: float) -> list[Span]:
     now = datetime.fromtimestamp(now_s, UTC)
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     lower = text.replace("\u0130", "I").lower()  # the one letter that is longer in lower case
-    if _HINTS.isdisjoint(_WORD.findall(lower)) and not _DIGIT.search(lower):
-        return []  # as most queries: the patterns take 20 times as long to find nothing
-    spans = [*_dates(text, lower, now), *_relative(lower, today)]
+    # Most queries have none of this, and the patterns take 20 times as long to find nothing.
+    words, has_digit = set(_WORD.findall(lower)), bool(_DIGIT.search(lower))
+    spans: list[tuple[datetime, datetime]] = []
+    if has_digit or not _MONTH_WORDS.isdisjoint(words):
+        spans += _dates(text, lower, now)
+    if not _RELATIVE_WORDS.isdisjoint(words):
+        spans += _relative(lower, today)
     return [(start.timestamp(), end.timestamp()) for start, end in spans]
 
 

@@ -62,11 +62,11 @@ def test_hits_of_any_memory(
 
 
 def test_the_score_is_the_sum_of_factor_times_part() -> None:
-    parts = {"words": np.array([1, 0], np.float32), "closed": np.array([0, 1], np.float32)}
+    values = np.array([[1, 0, 2], [0, 1, 3]], np.float32)
     for one_sided in (0.0, 0.25, 1.0):
-        expected = [factor("words", one_sided), factor("closed", one_sided)]
-        assert combined(parts, one_sided) == pytest.approx(expected)
-    assert combined({}, 0.5).tolist() == []
+        words, closed = factor("words", one_sided), factor("closed", one_sided)
+        expected = [words, closed, 2 * words + 3 * closed]
+        assert combined(values, ("words", "closed"), one_sided) == pytest.approx(expected)
 
 
 def test_hits_come_best_first_and_ties_in_order_of_the_turns() -> None:
