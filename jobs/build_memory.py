@@ -98,6 +98,7 @@ def _read_plan(job: Job, identity: ModelsIdentity, store: Store | None) -> ReadP
     args = job.args
     repeats = None
     if len(job.paths) > 1 and not args.limit:  # else one task reads all, and sees what comes twice
+        say(f"Comparing the sessions of {len(job.paths):,} files ...")
         repeats = ray.put(find_repeats(job.paths, args.tenant, args.format))
     return ReadPlan(
         tenant=args.tenant,

@@ -44,10 +44,12 @@ def check_summary(summary: str | Path | None) -> None:
     """A summary that cannot be written would show only after hours of work.
 
     Raises:
-        ConfigError: there is no such folder, or no right to write there.
+        ConfigError: there is no such folder, or no right to write there; or the path is relative
+            in a submitted job.
     """
     if not summary:
         return
+    check_absolute("--summary", summary)
     path = Path(summary).absolute()
     if not path.parent.is_dir():
         raise ConfigError(f"--summary is '{summary}', in a folder that does not exist; make it.")

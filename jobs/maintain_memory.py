@@ -49,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Command = args.run
 
     def work() -> dict[str, Any]:
-        check_absolute("--store", args.store)
+        for option, name in (("--store", "store"), ("--out", "out"), ("--from", "source")):
+            check_absolute(option, getattr(args, name, None))
         check_summary(args.summary)
         numbers, text = command(args)
         print(json.dumps(numbers, indent=2, sort_keys=True) if args.json else text)

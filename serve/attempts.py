@@ -5,7 +5,8 @@ Ray logs what a replica raises, and such messages can name people's words: refus
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import ParamSpec, TypeVar
+from concurrent.futures import Executor
+from typing import Any, TypeVar
 
 from glong.errors import GlongError
 from serve.errors import Problem, ProblemError, problem_of
@@ -13,7 +14,6 @@ from serve.logs import LOG
 
 __all__ = ["attempt", "in_thread"]
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -30,6 +30,12 @@ async def attempt(work: Awaitable[R]) -> R | Problem:
         return problem
 
 
-async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | Problem:
-    """The same of something that blocks."""
-    return await attempt(asyncio.to_thread(work, *args, **kwargs))
+async def in_thread(pool: Executor | None, work: Callable[..., R], *args: Any) -> R | Problem:
+    """The same of something that blocks.
+
+    Args:
+        pool: where it runs; ``None`` for the event loop's own, in which Ray allows some five.
+        work: what to do.
+        args: its arguments.
+    """
+    return await attempt(asyncio.get_running_loop().run_in_executor(pool, work, *args))

@@ -5,7 +5,7 @@ different memories would never share a batch.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from glong.errors import ModelError
@@ -30,6 +30,7 @@ class EncodingBatches:
     def __init__(self, encode: Callable[[Sequence[str]], Vectors]) -> None:
         self._encode = encode
         self._waiting: list[Waiting] = []
+        self._n_alone = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="glong-encoder")
         self._working: asyncio.Task[None] | None = None
 
@@ -47,35 +48,37 @@ class EncodingBatches:
 
     async def _work(self) -> None:
         while self._waiting:
-            taken, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
+            size = 1 if self._n_alone else MAX_BATCH
+            taken, self._waiting = self._waiting[:size], self._waiting[size:]
+            self._n_alone = max(0, self._n_alone - 1)
             batch = [item for item in taken if not item[1].done()]  # who gave up is left out
-            outcomes = await self._outcomes([text for text, _ in batch])
-            if any(isinstance(o, ModelError) and o.retryable for o in outcomes):
-                # Who waits behind an endpoint that is down would find it down, only later.
-                batch, self._waiting = [*batch, *self._waiting], []
-                outcomes += outcomes[-1:] * (len(batch) - len(outcomes))
-            for (_, future), outcome in zip(batch, outcomes, strict=True):
-                _settle(future, outcome)
+            if batch:
+                await self._encode_batch(batch)
 
-    async def _outcomes(self, texts: Sequence[str]) -> list[Vectors | Exception]:
-        if not texts:
-            return []
-        loop = asyncio.get_running_loop()
+    async def _encode_batch(self, batch: list[Waiting]) -> None:
+        texts = [text for text, _ in batch]
         try:
-            return list(await loop.run_in_executor(self._thread, self._encode, texts))
+            loop = asyncio.get_running_loop()
+            vectors = await loop.run_in_executor(self._thread, self._encode, texts)
+            for (_, future), vector in zip(batch, vectors, strict=True):
+                if not future.done():
+                    future.set_result(vector)
         except ModelError as error:
-            if error.retryable or len(texts) == 1:
-                return [error] * len(texts)
-        except Exception as error:  # a bug: raised to all who wait, as if each had been alone
-            return [error] * len(texts)
-        # One text that an endpoint refuses is not the others' error.
-        return [outcome for text in texts for outcome in await self._outcomes([text])]
+            if error.retryable:
+                # Who waits behind an endpoint that is down would find it down, only later.
+                _fail([*batch, *self._waiting], error)
+                self._waiting, self._n_alone = [], 0
+            elif len(batch) == 1:
+                _fail(batch, error)
+            else:  # one text that is refused is not the others' error: each alone
+                self._waiting, self._n_alone = [*batch, *self._waiting], len(batch)
+        except BaseException as error:  # a bug, or a panic of a native library: who waits is told
+            _fail(batch, error)
+            if isinstance(error, asyncio.CancelledError):
+                raise
 
 
-def _settle(future: "asyncio.Future[Vectors]", outcome: Vectors | Exception) -> None:
-    if future.done():
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+def _fail(items: Iterable[Waiting], error: BaseException) -> None:
+    for _, future in items:
+        if not future.done():
+            future.set_exception(error)

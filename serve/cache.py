@@ -32,6 +32,8 @@ class Entry(Protocol):
 
 
 E = TypeVar("E", bound=Entry)
+_LOADS = 3
+"""Of one entry in a row, at most, where others swap or drop it meanwhile."""
 Load = Callable[[E | None], Awaitable[E]]
 """The entry that is there, if any -> one at least as new as the moment of the call."""
 
@@ -126,7 +128,7 @@ class LoadingCache(Generic[E]):
 
     async def _loaded(self, key: str, load: "Load[E]") -> E:
         try:
-            entry = await load(self._entries.get(key))
+            entry = await self._made(key, load)
         except BaseException:
             self.drop([key])
             raise
@@ -139,6 +141,15 @@ class LoadingCache(Generic[E]):
             self._entries[key] = entry
             self.counts.nbytes += entry.nbytes
             self._shrink()
+        return entry
+
+    async def _made(self, key: str, load: "Load[E]") -> E:
+        """What ``load`` makes of the entry that is there in the end."""
+        for _ in range(_LOADS):
+            old = self._entries.get(key)
+            entry = await load(old)
+            if self._entries.get(key) is old:
+                break
         return entry
 
     def _shrink(self) -> None:

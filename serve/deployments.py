@@ -4,11 +4,10 @@ What blocks runs in threads.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from time import perf_counter
-from typing import Any, TypeVar
 
 from glong.build import Models
 from glong.config import load_models_config
@@ -17,7 +16,7 @@ from glong.models.load import load_encoder, load_responder, load_scorer
 from glong.protocols import StreamingGenerator
 from glong.store import Store
 from glong.types import Generation, GenerationRequest
-from serve.attempts import attempt
+from serve.attempts import attempt, in_thread
 from serve.errors import Problem
 from serve.logs import LOG, set_up
 from serve.metrics import WriteMeters
@@ -27,8 +26,6 @@ from serve.settings import ServeSettings
 from serve.writing import LiveWriter, wait_for_purge
 
 __all__ = ["Responder", "Writer", "changed"]
-
-R = TypeVar("R")
 
 
 class Writer:
@@ -56,8 +53,8 @@ class Writer:
         while True:
             await asyncio.sleep(every_s)
             try:
-                await self._live.alone(self._live.store.routine)
                 await self._live.alone(self._forgotten_elsewhere)
+                await self._live.alone(self._live.store.routine)
             except Exception as error:  # a store that cannot be read now, or a bug: not the end
                 LOG.warning("upkeep_failed", extra={"fields": {"error": type(error).__name__}})
 
@@ -156,7 +153,8 @@ class Responder:
     async def generate(self, request: GenerationRequest) -> Generation | Problem:
         """Answer one request."""
         async with self._free:
-            results = await self._called(self._generator.generate, [self._bounded(request)])
+            asked = [self._bounded(request)]
+            results = await in_thread(self._threads, self._generator.generate, asked)
         return results if isinstance(results, Problem) else results[0]
 
     async def stream(self, request: GenerationRequest) -> AsyncIterator[Generation | Problem]:
@@ -166,13 +164,8 @@ class Responder:
             return
         async with self._free:
             pieces = self._generator.stream(self._bounded(request))
-            while (piece := await self._called(next, pieces, None)) is not None:
+            while (piece := await in_thread(self._threads, next, pieces, None)) is not None:
                 yield piece
-
-    async def _called(self, call: Callable[..., R], *args: Any) -> R | Problem:
-        """In a thread of its own: Ray's pool has fewer than requests that wait for an endpoint."""
-        loop = asyncio.get_running_loop()
-        return await attempt(loop.run_in_executor(self._threads, call, *args))
 
     async def ready(self) -> bool:
         """The model is loaded, else the replica would not be there."""

@@ -6,6 +6,7 @@ What blocks runs in threads.
 import asyncio
 import atexit
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
@@ -34,18 +35,21 @@ from serve.warming import warm_reader, warm_search
 
 __all__ = ["Memories", "encoder_spec"]
 
+_N_LISTS = 2
+"""Lists and exports at once: large ones take long, and must not keep questions from a thread."""
 _SWEEPS = 5
 """How often caches are swept after a forgetting is seen: its marks come a moment before the commit,
 and a memory that was loaded in between would stay."""
 
 
 def encoder_spec(settings: ServeSettings) -> EncoderSpec:
-    """The encoder as questions need it: an endpoint that is down is given up in good time."""
+    """The encoder as questions need it: an endpoint that is down is given up in good time.
+
+    It is asked once: who asks the service is told when to come back, and a retry may have to wait
+    for minutes, in the one thread that encodes.
+    """
     spec = load_models_config(settings.models).encoder
-    limit_s = settings.timeout_s / 3  # twice, and the wait between, within the time of a read
-    return replace(
-        spec, timeout_s=min(spec.timeout_s, limit_s), max_retries=min(spec.max_retries, 1)
-    )
+    return replace(spec, timeout_s=min(spec.timeout_s, settings.timeout_s / 2), max_retries=0)
 
 
 class Memories:
@@ -67,6 +71,7 @@ class Memories:
         self._forgotten_version = -1
         self._sweeps_left = 0
         self._flushing = asyncio.Lock()
+        self._lists = ThreadPoolExecutor(_N_LISTS, thread_name_prefix="glong-lists")
         self._encoder = await asyncio.to_thread(load_encoder, encoder_spec(settings))
         self._batches = EncodingBatches(self._encoder.encode)
         await asyncio.to_thread(self._warm)
@@ -171,19 +176,25 @@ class Memories:
 
     async def export(self, tenant: str, dialogue_id: str) -> Document | Problem:
         """All visible rows of one memory."""
-        return await in_thread(lambda: self._reader().store.export_dialogue(tenant, dialogue_id))
+        return await in_thread(
+            self._lists, lambda: self._reader().store.export_dialogue(tenant, dialogue_id)
+        )
 
     async def dialogues(
         self, tenant: str, search: str, after: str, limit: int
     ) -> Document | Problem:
         """A page of a tenant's dialogues."""
-        return await in_thread(lambda: self._reader().dialogues(tenant, search, after, limit))
+        return await in_thread(
+            self._lists, lambda: self._reader().dialogues(tenant, search, after, limit)
+        )
 
     async def sessions(
         self, tenant: str, dialogue_id: str, after: str, limit: int
     ) -> Document | Problem:
         """A page of a dialogue's sessions."""
-        return await in_thread(lambda: self._reader().sessions(tenant, dialogue_id, after, limit))
+        return await in_thread(
+            self._lists, lambda: self._reader().sessions(tenant, dialogue_id, after, limit)
+        )
 
     async def ready(self) -> bool | Problem:
         """Whether the store can be read."""
@@ -191,18 +202,18 @@ class Memories:
         def check() -> bool:
             return self._reader().stamp() >= (0,)
 
-        return await in_thread(check)
+        return await in_thread(None, check)
 
     async def _keep_up(self) -> None:
         """Now and then: let go of what was forgotten, write accesses, report."""
         while True:
             await asyncio.sleep(self._settings.flush_s)
-            try:
-                await self._sweep()
-                await asyncio.shield(self._flush())
-            except Exception as error:  # a store that cannot be read now, or a bug: not the end
-                fields = {"error": type(error).__name__, "accesses": len(self._accesses)}
-                LOG.warning("upkeep_put_off", extra={"fields": fields})
+            for work in (self._sweep, self._flush):
+                try:
+                    await asyncio.shield(work())
+                except Exception as error:  # a store that cannot be read now, or a bug: not the end
+                    fields = {"error": type(error).__name__, "accesses": len(self._accesses)}
+                    LOG.warning("upkeep_put_off", extra={"fields": fields})
             counts = self._cache.counts
             seen = {"hit": counts.hits, "miss": counts.misses, "refresh": counts.refreshes}
             self._meters.report(seen, len(self._cache), counts.nbytes)
@@ -211,14 +222,15 @@ class Memories:
         """After a forgetting anywhere: drop the memories that it may concern."""
         if self._opened is None:
             return
-        store = self._opened.store
+        reader, store = self._opened, self._opened.store
         version = await asyncio.to_thread(lambda: int(store.layout.dataset("forgotten").version))
         if version != self._forgotten_version:
             self._sweeps_left = _SWEEPS
         if not self._sweeps_left:
             return
         forgotten = await asyncio.to_thread(store.forgotten)
-        self._cache.drop(filter(forgotten.touches, self._cache.held()))
+        touched = {k: self._cache.peek(k) for k in filter(forgotten.touches, self._cache.held())}
+        self._cache.drop(await asyncio.to_thread(reader.changed, touched))
         self._forgotten_version = version
         self._sweeps_left -= 1
 
@@ -229,7 +241,7 @@ class Memories:
             rows = self._accesses.take()
             try:
                 n = await asyncio.to_thread(write_accesses, self._opened.store, rows)
-            except StoreError:
+            except Exception:
                 self._accesses.put_back(rows)
                 raise
             self._meters.accesses_written(n)

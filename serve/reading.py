@@ -91,6 +91,19 @@ class Reader:
         index = MemoryIndex.of(graph)
         return Held(index, stamp, signature, _weight(index), perf_counter() - began_s)
 
+    def changed(self, held: Mapping[str, Held | None]) -> list[str]:
+        """Keys of those memories that the store has otherwise now, or no more.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        version = self.stamp()[0]
+        return [
+            key
+            for key, one in held.items()
+            if one and one.signature != self._signature(key, version)
+        ]
+
     def _signature(self, key: str, version: int) -> frozenset[tuple[str, ...]]:
         """What the manifest says of one dialogue: forgetting and facts by hand change it too."""
         rows = self.store.visible(

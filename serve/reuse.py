@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from glong.config import ModelsConfig
+from glong.config import ExtractorSpec, ModelsConfig
 from glong.extraction import LLMExtractor
 from glong.models.load import load_extractor, load_generator
 from glong.protocols import Extractor, Generator
@@ -54,6 +54,18 @@ class ReusingGenerator:
         while len(self._answers) > self._max_answers:
             self._answers.popitem(last=False)
         return [answers[request] for request in requests]
+
+
+class ReusingLLMExtractor(LLMExtractor):
+    """An extractor whose language model remembers its answers."""
+
+    def __init__(self, generator: ReusingGenerator, spec: ExtractorSpec) -> None:
+        super().__init__(generator, spec)
+        self._reusing = generator
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._reusing.clear()
 
 
 class PrefixExtractor:
@@ -143,4 +155,4 @@ def reusing_extractor(config: ModelsConfig) -> Extractor:
             return load_extractor(spec)
         case "tagger":
             return PrefixExtractor(load_extractor(spec))
-    return LLMExtractor(ReusingGenerator(load_generator(spec)), spec)
+    return ReusingLLMExtractor(ReusingGenerator(load_generator(spec)), spec)

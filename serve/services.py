@@ -6,6 +6,7 @@ are raised here.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
@@ -15,7 +16,7 @@ from ray.serve.exceptions import (
     DeploymentUnavailableError,
     RequestCancelledError,
 )
-from ray.serve.handle import DeploymentHandle
+from ray.serve.handle import DeploymentHandle, DeploymentResponse
 
 from glong.types import Generation, GenerationRequest
 from serve.errors import Problem, ProblemError, overloaded, timed_out
@@ -113,7 +114,9 @@ class RayServices:
 
     def _memory(self, tenant: str, dialogue_id: str) -> DeploymentHandle[Any]:
         """The replica that holds this memory, if one does."""
-        return self._memories.options(multiplexed_model_id=bucket_of(tenant, dialogue_id))
+        return self._memories.options(
+            multiplexed_model_id=bucket_of(tenant, dialogue_id, time.time())
+        )
 
     async def _read(self, what: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """A read is asked again, once, where the replica that had it died."""
@@ -236,6 +239,8 @@ async def answered(
     try:
         result = await asyncio.wait_for(_awaited(response), left_s)
     except TimeoutError as error:
+        if isinstance(response, DeploymentResponse):
+            response.cancel()  # `wait_for` only stops waiting; what is accepted is still written
         raise ProblemError(timed_out(what, limit_s or left_s)) from error
     except BackPressureError as error:
         raise ProblemError(overloaded(what)) from error

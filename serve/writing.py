@@ -106,8 +106,11 @@ class LiveWriter:
             self._queue.pop(0)
             try:
                 future.set_result(await self._in_thread(asked))
-            except Exception as error:  # raised to who asked for it
+            except BaseException as error:  # raised to who asked for it
                 future.set_exception(error)
+                future.exception()  # looked at: asyncio would log it where nobody waits any more
+                if isinstance(error, asyncio.CancelledError):
+                    raise
 
     async def _commit_wave(self) -> None:
         if self._n_posts() == len(self._queue):  # nobody waits for them behind
@@ -118,8 +121,10 @@ class LiveWriter:
         posts = [posted for posted, _ in wave]
         try:
             results = await self._in_thread(lambda: commit(self.store, self.models, posts))
-        except Exception as error:  # a bug: who waits is told, and the next wave is committed
+        except BaseException as error:  # a bug, or a panic in native code: the next wave goes on
             LOG.error("wave_failed", extra={"fields": {"error": type(error).__name__}})
+            if isinstance(error, asyncio.CancelledError):
+                raise
             results = [INTERNAL] * len(wave)
         for (_, future), result in zip(wave, results, strict=True):
             future.set_result(result)

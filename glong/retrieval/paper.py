@@ -10,23 +10,15 @@ from numpy.typing import NDArray
 from glong.config import RetrievalConfig
 from glong.graph import MemoryGraph
 from glong.retrieval.query import Scored
+from glong.retrieval.ranks import largest
 from glong.types import Vectors
 
 __all__ = ["anchors", "expand", "retrieve"]
 
 
-def _best(values: NDArray[np.floating], n: int) -> NDArray[np.intp]:
-    """Positions of the ``n`` largest values, best first, ties in order of position."""
-    if len(values) <= n:
-        return np.argsort(-values, kind="stable")
-    least = np.partition(values, len(values) - n)[len(values) - n]
-    enough = np.flatnonzero(values >= least)
-    return enough[np.argsort(-values[enough], kind="stable")[:n]]
-
-
 def anchors(graph: MemoryGraph, query_vector: NDArray[np.float32], n: int) -> NDArray[np.intp]:
     """The ``n`` entities with the highest cosine to the query."""
-    return _best(graph.entity_vectors @ query_vector, n)
+    return largest(graph.entity_vectors @ query_vector, n)
 
 
 def expand(graph: MemoryGraph, entities: NDArray[np.intp], hops: int) -> NDArray[np.intp]:
@@ -63,7 +55,7 @@ def retrieve(
     """
     candidates = expand(graph, anchors(graph, query_vector, config.n_anchors), config.hops)
     similarity = _cosines(graph.edge_vectors, candidates, query_vector)
-    coarse = _best(similarity, config.n_semantic)
+    coarse = largest(similarity, config.n_semantic)
     edges, similarity = candidates[coarse], similarity[coarse]
     age_s = np.maximum(0.0, now_s - graph.accessed_s[edges])
     recency = np.nan_to_num(np.exp(-config.decay_per_s * age_s), nan=0.0)

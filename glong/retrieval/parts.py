@@ -20,6 +20,7 @@ from glong.retrieval.asked import Asked
 from glong.retrieval.index import MemoryIndex, closed_turns
 from glong.retrieval.pagerank import personalised_pagerank
 from glong.retrieval.query import N_RECENT, Query
+from glong.retrieval.ranks import largest
 from glong.retrieval.terms import count_first_person, terms
 from glong.retrieval.times import asks_when
 from glong.validity import holds_at
@@ -263,14 +264,6 @@ def _highest(score: Floats, n: int) -> NDArray[np.intp]:
     return np.argpartition(score, len(score) - n)[len(score) - n :]
 
 
-def _first(score: Floats, n: int) -> NDArray[np.intp]:
-    """Places of the n highest, best first; ties in order of the places."""
-    if n < len(score):
-        places = np.flatnonzero(score >= np.partition(score, len(score) - n)[len(score) - n])
-        return places[np.argsort(-score[places], kind="stable")][:n]
-    return np.argsort(-score, kind="stable")
-
-
 def _linked(index: MemoryIndex, look: _Look) -> Floats:
     """How much of the best turns' score reaches a candidate over entities that both name.
 
@@ -278,7 +271,7 @@ def _linked(index: MemoryIndex, look: _Look) -> Floats:
     """
     heads, tails = index.graph.heads, index.graph.tails
     own = look.near
-    seeds = _first(own, _N_SEEDS)
+    seeds = largest(own, _N_SEEDS)
     is_seed = np.zeros(len(own), np.bool_)
     is_seed[seeds] = True
     theirs = is_seed[look.owners]

@@ -77,6 +77,43 @@ def test_all_who_wait_for_an_endpoint_that_is_down_are_told_at_once() -> None:
     asyncio.run(run())
 
 
+def test_no_text_gets_anothers_vector_where_an_endpoint_goes_down_amid_a_refused_batch() -> None:
+    async def run() -> None:
+        held = Held()
+        held.errors |= {"down": ModelError("429", retryable=True), "bad": ModelError("400")}
+        batches = EncodingBatches(held.encode)
+        first = await started(batches, "first")
+        tasks = await started(batches, "bad", "down", "cccc") + await started(batches, *["z"] * 40)
+        held.gate.set()
+        results = await asyncio.gather(*first, *tasks, return_exceptions=True)
+        assert float(results[0][0]) == 5  # type: ignore[index]
+        assert all(isinstance(result, ModelError) for result in results[1:])
+        retryable = [result.retryable for result in results[1:]]  # type: ignore[union-attr]
+        assert retryable == [False] + [True] * 42
+        assert held.batches[2:] == [["bad"], ["down"]]  # and nobody after it is tried
+
+    asyncio.run(run())
+
+
+def test_who_waits_for_an_encoder_that_panics_or_loses_a_row_is_told() -> None:
+    class Panic(BaseException):
+        """As native code raises it."""
+
+    async def run() -> None:
+        held = Held()
+        held.gate.set()
+        batches = EncodingBatches(held.encode)
+        held.errors["a"] = Panic()  # type: ignore[assignment]
+        with pytest.raises(Panic):
+            await batches.encode("a")
+        lossy = EncodingBatches(lambda texts: np.zeros((0, 1), np.float32))
+        with pytest.raises(ValueError, match="zip"):
+            await asyncio.wait_for(lossy.encode("a"), 5)
+        assert float((await batches.encode("bb"))[0]) == 2
+
+    asyncio.run(run())
+
+
 def test_a_bug_is_raised_to_who_asked_and_the_next_text_is_encoded() -> None:
     async def run() -> None:
         held = Held()

@@ -181,6 +181,30 @@ def test_a_load_that_ends_too_old_as_another_asks_is_made_again() -> None:
     asyncio.run(run())
 
 
+def test_what_was_swapped_in_while_a_load_ran_is_what_it_starts_from() -> None:
+    async def run() -> None:
+        cache: LoadingCache[Thing] = LoadingCache(10, 1_000)
+        await cache.get("a", (1,), Loads().of("a"))
+        given: list[Thing | None] = []
+
+        async def renew(old: Thing | None) -> Thing:
+            given.append(old)
+            if len(given) == 1:
+                held = cache.peek("a")
+                assert held is not None
+                assert cache.swap("a", held, Thing("touched"))
+            assert old is not None
+            return Thing(old.name, (2,))
+
+        assert (await cache.get("a", (2,), renew)).name == "touched"
+        assert [one and one.name for one in given] == ["a", "touched"]
+        held = cache.peek("a")
+        assert held is not None
+        assert held.name == "touched"
+
+    asyncio.run(run())
+
+
 def test_one_who_gives_up_does_not_end_the_load_of_the_others() -> None:
     async def run() -> None:
         cache: LoadingCache[Thing] = LoadingCache(10, 1_000)

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import threading
 import time
 from datetime import UTC, datetime
@@ -160,6 +161,25 @@ def test_other_work_that_fails_fails_for_who_asked(store: Store, models: Models)
     error, built = asyncio.run(run())
     assert isinstance(error, ZeroDivisionError)
     assert statuses([built]) == ["built"]
+
+
+def test_what_fails_where_nobody_waits_any_more_is_not_logged(store: Store, models: Models) -> None:
+    logged: list[Any] = []
+
+    def fails() -> None:
+        raise ValueError("Mira")
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, what: logged.append(what))
+        live = writer(store, models)
+        task = asyncio.create_task(live.alone(fails))
+        await asyncio.sleep(0)
+        task.cancel()
+        await live.drain()
+        gc.collect()
+
+    asyncio.run(run())
+    assert logged == []
 
 
 def test_a_bug_in_a_wave_is_told_to_who_waits_and_the_next_wave_goes_on(
