@@ -1,7 +1,7 @@
 """The driver's end of a build: blocks come in, waves go to the store, everything is counted.
 
-The driver holds one wave of rows at most. A wave closes at the first block boundary after ``wave_size``
-sessions, ``wave_seconds`` or 24 MiB of rows: that much work, at most, a crash costs.
+The driver holds one wave of rows at most. A wave closes at the first block boundary after
+``wave_size`` sessions, ``wave_seconds`` or 24 MiB of rows: that much work, at most, a crash costs.
 """
 
 import time
