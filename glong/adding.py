@@ -114,19 +114,20 @@ def add_sessions(
         items: sessions, and failures of reading them.
         wave_size: sessions that are committed together.
         rebuild: which of the sessions already built are built again.
-        restore: build what was forgotten too; for these sessions it is so no more.
+        restore: build what was forgotten up to now too; for these sessions it is so no more.
 
     Raises:
         ModelError: a model as a whole is unusable.
     """
     known = known_sessions(_manifest(store, tenant, items), models.fingerprints)
-    forgotten = store.forgotten(tenant)
+    at_start = forgotten = store.forgotten(tenant)
     planner = Planner(tenant, known, forgotten, rebuild, restore)
     replace = rebuild is Rebuild.ALL or restore
     counts: Counter[str] = Counter()
     for sessions in planner.waves(items, wave_size):
         wave = _wave(tenant, models, sessions, replace=replace, restore=restore)
-        store.append_wave(wave, forgotten)
+        # What is forgotten while models run is not what was to be restored.
+        store.append_wave(wave, at_start if restore else forgotten)
         store.routine()
         forgotten = store.forgotten(tenant, forgotten)
         counts += _counts(leave_out(wave.built, forgotten))

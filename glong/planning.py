@@ -124,10 +124,6 @@ class Planner:
         self.counts["conflicts"] += 1
         return conflicting_session(item.dialogue_id, item.session_id)
 
-    def wants(self, session: Session) -> bool:
-        """Whether this session is to be built now."""
-        return self._plan(session) is not None
-
     def _plan(self, session: Session) -> Session | None:
         """The session as it is to be built now, without what was forgotten of it, or nothing."""
         left = session if self.restore else self.forgotten.strip(self.tenant, session)

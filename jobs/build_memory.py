@@ -215,9 +215,8 @@ def _build(job: Job, read: ReadPlan, store: Store) -> Tally:
     fragments = Fragments(store.uri, size, restore) if _workers_write(args.writer) else None
     blocks = build_dataset(job.paths, read, job.models, plan, fragments)
     replace = job.rebuild is Rebuild.ALL or restore
-    forgotten = Forgotten() if restore else read.forgotten
     loop = WaveLoop(
-        store, args.tenant, args.wave_size, args.wave_seconds, replace, restore, forgotten
+        store, args.tenant, args.wave_size, args.wave_seconds, replace, restore, read.forgotten
     )
     with Progress("build") as progress:
         for n in loop.run(blocks.iter_batches(batch_size=None, batch_format="pyarrow")):

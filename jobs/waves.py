@@ -35,7 +35,8 @@ class WaveLoop:
         wave_seconds: seconds after which a wave closes.
         replace: write over sessions that are the same (``--rebuild all``).
         restore: lift what was forgotten of the sessions (``--restore-forgotten``).
-        forgotten: what the store will leave out of the rows, to be counted.
+        forgotten: as the job found it: what the store leaves out of the rows, or what is lifted;
+            what is forgotten while the job runs stays so.
         tally: the counts, updated as blocks come.
     """
 
@@ -82,7 +83,8 @@ class WaveLoop:
         if rows.num_rows:
             self._rows.append(rows)
             self._n_bytes += rows.nbytes
-            self.tally.add_counts(count_rows(rows, leave_out(rows, self.forgotten).built))
+            left_out = Forgotten() if self.restore else self.forgotten
+            self.tally.add_counts(count_rows(rows, leave_out(rows, left_out).built))
         self._n_sessions += n
         return n
 
@@ -95,12 +97,16 @@ class WaveLoop:
         failures = record_failures_to(self._failures, self.tenant, batch_id)
         if self._fragments:
             self.store.commit_fragments(
-                self._fragments, failures, replace=self.replace, restore=self.restore
+                self._fragments,
+                failures,
+                replace=self.replace,
+                restore=self.restore,
+                forgotten=self.forgotten,
             )
         if self._rows or not self._fragments:
             built = pa.concat_tables(self._rows) if self._rows else self._none()
             wave = Wave(batch_id, built_at, built, failures, self.replace, self.restore)
-            self.store.append_wave(wave)
+            self.store.append_wave(wave, self.forgotten)
         self.store.routine()
         self._rows, self._failures, self._fragments = [], [], []
         self._n_sessions = self._n_bytes = 0

@@ -240,7 +240,8 @@ async def answered(
         result = await asyncio.wait_for(_awaited(response), left_s)
     except TimeoutError as error:
         if isinstance(response, DeploymentResponse):
-            response.cancel()  # `wait_for` only stops waiting; what is accepted is still written
+            # `wait_for` only stops waiting; what is accepted is written all the same.
+            response.cancel()  # type: ignore[no-untyped-call]
         raise ProblemError(timed_out(what, limit_s or left_s)) from error
     except BackPressureError as error:
         raise ProblemError(overloaded(what)) from error

@@ -1,10 +1,11 @@
 """The memory store: Lance tables under one folder or object-store URI, written exactly once.
 
 ``layout`` where it lies, ``waves`` writing, ``reading`` and ``assembly`` reading, ``upkeep`` and
-``compaction`` keeping it fast and small, ``forgotten``, ``leaving_out``, ``forgetting`` and
-``sweeping`` taking things out and keeping them out, ``purge`` and ``lease`` removing them from the
-disk, ``facts`` stated by hand, ``regroup``, ``origins`` and ``transfer`` moving sessions,
-``status``, ``checks`` and ``export`` looking at it, ``store`` all of it as one object.
+``compaction`` keeping it fast and small, ``forgotten``, ``leaving_out``, ``forgetting``,
+``sweeping`` and ``deleting`` taking things out and keeping them out, ``purge`` and ``lease``
+removing them from the disk, ``facts`` stated by hand, ``regroup``, ``origins`` and ``transfer``
+moving sessions, ``status``, ``checks`` and ``export`` looking at it, ``store`` all of it as one
+object.
 """
 
 from glong.store.checks import Violation

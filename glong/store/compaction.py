@@ -6,8 +6,7 @@ data for good.
 """
 
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,15 +14,13 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glong.store.layout import Layout, translated
+from glong.store.deleting import delete_writes
+from glong.store.layout import Layout
 from glong.store.reading import Named, Scope, read_named
 from glong.store.upkeep import Upkeep, carry_out, committed, measure
 from glong.tables import DATA_TABLES
 
-__all__ = ["Compaction", "compact", "deletions", "unnamed_pairs"]
-
-PAIRS_A_DELETE = 1_000
-"""(session, batch) pairs in one predicate: 36 KB of text."""
+__all__ = ["Compaction", "compact", "unnamed_pairs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +71,7 @@ def _delete_garbage(layout: Layout, table: str, cutoff: datetime, named: list[Na
     """
     if (old := _version_at(layout, table, cutoff)) is None:
         return 0
-    deleted = 0
-    for predicate in deletions(unnamed_pairs(layout.dataset(table, old), table, named)):
-        with translated(f"delete garbage from {table} of {layout.uri}"):
-            deleted += layout.dataset(table).delete(predicate)["num_deleted_rows"]
-    return deleted
+    return delete_writes(layout, table, unnamed_pairs(layout.dataset(table, old), table, named))
 
 
 def _version_at(layout: Layout, table: str, cutoff: datetime) -> int | None:
@@ -100,14 +93,3 @@ def unnamed_pairs(
         unseen = batch.filter(pc.invert(mask))
         pairs.update(zip(*(column.to_pylist() for column in unseen.columns), strict=True))
     return pairs
-
-
-def deletions(pairs: set[tuple[str, str]]) -> Iterator[str]:
-    """Predicates that together match exactly the rows of the (session key, batch id) pairs."""
-    sessions = defaultdict(list)
-    for session_key, batch_id in sorted(pairs):
-        sessions[batch_id].append(session_key)
-    for batch_id, keys in sessions.items():
-        for start in range(0, len(keys), PAIRS_A_DELETE):
-            listed = ", ".join(f"'{key}'" for key in keys[start : start + PAIRS_A_DELETE])
-            yield f"batch_id = '{batch_id}' AND session_key IN ({listed})"

@@ -67,7 +67,9 @@ def export_tables(
 
     Raises:
         ConflictError: something was forgotten each time that the tables were read.
-        StoreError: the store cannot be read.
+        StoreError: the store cannot be read. Upkeep beside writers keeps what is exported for an
+            hour (``VERSIONS_KEPT``); a purge does not. An export that takes longer needs the
+            writers stopped.
         OSError: a file cannot be written.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
@@ -164,7 +166,8 @@ def _lines(
 ) -> Iterator[str]:
     for start in range(0, len(places), ROWS_AT_ONCE):
         at_once = places[start : start + ROWS_AT_ONCE].tolist()
-        with translated(f"read {dataset.uri}; a purge may have taken what was exported"):
+        lost = "a purge may have taken what was exported, or upkeep after an hour; export again"
+        with translated(f"read {dataset.uri} ({lost}, with writers stopped)"):
             rows = dataset.take(at_once, columns=columns)
         for row in rows.to_pylist():
             yield json.dumps(row, ensure_ascii=False, sort_keys=True, default=rfc3339) + "\n"

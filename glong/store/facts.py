@@ -156,6 +156,7 @@ def read_stated(layout: Layout, tenant: str, dialogue_id: str, session_id: str) 
             speakers[row["turn_index"]],
         )
         for row in edges
+        if row["turn_index"] in speakers  # its turn may be gone where another replaces the session
     }  # fmt: skip
     return Stated(
         dialogue_id, session_id, tuple(sorted(facts.items())), manifest["batch_id"][0].as_py()

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from glong import ids
 from glong.entities import normalise
 from glong.errors import ConfigError, NotFoundError
+from glong.store.deleting import delete_by
 from glong.store.forgotten import (
     MENTION_WORDS,
     Forgotten,
@@ -29,8 +30,8 @@ from glong.store.forgotten import (
 )
 from glong.store.layout import Layout
 from glong.store.leaving_out import by_hand_id
-from glong.store.reading import Named, Scope, read_manifest, read_visible
-from glong.store.sweeping import delete_by, sweep
+from glong.store.reading import Scope, read_manifest, read_named, read_visible, read_whole
+from glong.store.sweeping import sweep
 from glong.types import Receipt
 
 __all__ = ["Target", "forget", "restore_sessions"]
@@ -121,6 +122,7 @@ def _marks(layout: Layout, tenant: str, dialogue: str, target: Target) -> tuple[
         NotFoundError: there is no such thing.
     """
     session = ids.session_key(tenant, target.dialogue_id, target.session_id or "")
+    scope = Scope(dialogue_keys=(dialogue,))
     match target.kind:
         case Kind.DIALOGUE:
             marks = (Mark(Kind.DIALOGUE, (dialogue,)),)
@@ -133,9 +135,8 @@ def _marks(layout: Layout, tenant: str, dialogue: str, target: Target) -> tuple[
             _check_known(layout, dialogue, session, marks[0], target)
             return (*marks, Mark(Kind.SESSION, (own,)))
         case Kind.TURN:
-            rows = _visible(
-                layout, "turns", dialogue, ["session_key", "turn_index", "speaker", "text"]
-            )
+            columns = ["session_key", "turn_index", "speaker", "text"]
+            rows = read_whole(layout, "turns", scope, columns)
             place = pc.and_(
                 pc.equal(rows["session_key"], session),
                 pc.equal(rows["turn_index"], target.turn_index),
@@ -144,7 +145,7 @@ def _marks(layout: Layout, tenant: str, dialogue: str, target: Target) -> tuple[
                 return (Mark(Kind.TURN, (session, said(row["speaker"], row["text"]))),)
         case Kind.EDGE:
             columns = ["edge_id", "session_key", "subject", "relation", "object"]
-            rows = _visible(layout, "edges", dialogue, columns)
+            rows = read_whole(layout, "edges", scope, columns)
             for row in rows.filter(pc.equal(rows["edge_id"], target.edge_id)).to_pylist():
                 triplet = normalise(row["subject"]), row["relation"], normalise(row["object"])
                 return (Mark(Kind.EDGE, (row["session_key"], *triplet)),)
@@ -156,7 +157,8 @@ def _marks(layout: Layout, tenant: str, dialogue: str, target: Target) -> tuple[
 def _entity_marks(layout: Layout, dialogue: str, target: Target) -> tuple[Mark, ...]:
     """Marks of an entity, given by id or name; a name in turns alone need not be a node."""
     asked = target.entity or ""
-    rows = _visible(layout, "entities", dialogue, ["entity_id", "name", "aliases"])
+    scope = Scope(dialogue_keys=(dialogue,))
+    rows = read_whole(layout, "entities", scope, ["entity_id", "name", "aliases"])
     names = {
         normalise(row["name"])
         for row in rows.to_pylist()
@@ -170,25 +172,17 @@ def _entity_marks(layout: Layout, dialogue: str, target: Target) -> tuple[Mark, 
             raise ConfigError(
                 f"entity is {asked!r}; with turns allowed: a name of 1 to {MENTION_WORDS} words."
             )
-        if names or _is_mentioned(layout, dialogue, words):
+        if names or _is_mentioned(layout, scope, words):
             marks += tuple(Mark(Kind.MENTION, (dialogue, w)) for w in sorted(words))
     if not marks:
         raise _not_found(layout, target)
     return marks
 
 
-def _is_mentioned(layout: Layout, dialogue: str, names: Collection[str]) -> bool:
-    rows = _visible(layout, "turns", dialogue, ["speaker", "text"])
+def _is_mentioned(layout: Layout, scope: Scope, names: Collection[str]) -> bool:
+    rows = read_whole(layout, "turns", scope, ["speaker", "text"])
     texts = (f" {mention(value)} " for row in rows.to_pylist() for value in row.values())
     return any(f" {name} " in text for text in texts for name in names)
-
-
-def _visible(
-    layout: Layout, table: str, dialogue: str, columns: Sequence[str] | None = None
-) -> pa.Table:
-    scope = Scope(dialogue_keys=(dialogue,))
-    named = Named.of(read_manifest(layout, scope, columns=["session_key", "batch_id"]))
-    return read_visible(layout, table, scope, named, columns)
 
 
 def _check_known(
@@ -197,7 +191,7 @@ def _check_known(
     """A dialogue or session is known by its manifest rows, by failures, or as forgotten before."""
     scope = Scope(dialogue_keys=(dialogue,))
     keys = read_manifest(layout, scope, columns=["session_key"])["session_key"].to_pylist()
-    keys += _visible(layout, "failures", dialogue, ["session_key"])["session_key"].to_pylist()
+    keys += read_whole(layout, "failures", scope, ["session_key"])["session_key"].to_pylist()
     if (session in keys if session else keys) or read_forgotten(layout).time(mark) > 0:
         return
     raise _not_found(layout, target)
@@ -225,7 +219,7 @@ def _record_failures(
     with that.
     """
     scope = Scope(tenant)
-    named = Named.of(read_manifest(layout, scope, columns=["session_key", "batch_id"]))
+    named = read_named(layout, scope)
     columns = ["failure_id", "session_key", "message", "raw"]
     rows = read_visible(layout, "failures", scope, named, columns)
     needles = {json.dumps(target.dialogue_id), repr(target.dialogue_id)}
@@ -240,8 +234,8 @@ def _record_failures(
     return found
 
 
-def restore_sessions(layout: Layout, forgotten: Forgotten, given: pa.Table) -> Forgotten:
-    """Lift what was forgotten for these sessions alone; returns the marks as they are then.
+def restore_sessions(layout: Layout, forgotten: Forgotten, given: pa.Table) -> None:
+    """Lift what was forgotten for these sessions alone.
 
     Only what ``forgotten`` holds is lifted: what is forgotten after it was read stays so.
 
@@ -251,8 +245,5 @@ def restore_sessions(layout: Layout, forgotten: Forgotten, given: pa.Table) -> F
         given: rows of sessions, with their keys.
     """
     names = given.select(["tenant", "dialogue_key", "session_key"]).to_pylist() if forgotten else []
-    touched = [row for row in names if forgotten.touches(row["dialogue_key"])]
-    if not touched:
-        return forgotten
-    lift_marks(layout, forgotten, touched)
-    return read_forgotten(layout)
+    if touched := [row for row in names if forgotten.touches(row["dialogue_key"])]:
+        lift_marks(layout, forgotten, touched)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -30,10 +31,9 @@ from glong.entities import normalise
 from glong.errors import ConflictError
 from glong.store.layout import Layout, translated
 from glong.tables import FORGOTTEN
-from glong.types import Session
+from glong.types import Failure, Place, Session
 
 __all__ = [
-    "EPOCH",
     "FAILED_COLUMNS",
     "Forgotten",
     "Kind",
@@ -54,9 +54,12 @@ SECRET = "glong.secret."
 MENTION_WORDS = 6
 """The longest name, in words, that is looked for within texts and other names."""
 RETRIES = 20
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FAILED_COLUMNS = ("failure_id", "dialogue_key", "session_key", "message", "raw")
+FAILED_COLUMNS = (
+    "failure_id", "dialogue_key", "session_key", "stage", "kind", "message", "raw",
+    "file", "line", "field", "turn_index",
+)  # fmt: skip
 """What decides whether a failure was forgotten."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER = -(2**62)
 _WORD = re.compile(r"\w+")
 
@@ -164,22 +167,31 @@ class Forgotten:
         return replace(session, turns=kept) if kept else None
 
     def without(self, failures: pa.Table) -> pa.Table:
-        """Rows of ``failures`` without those that were forgotten.
-
-        What they tell is looked at where they have the columns ``message`` and ``raw``.
-        """
+        """Rows of ``failures``, with ``FAILED_COLUMNS``, without those that were forgotten."""
         if not self.times or failures.num_rows == 0:
             return failures
-        columns = [name for name in FAILED_COLUMNS if name in failures.column_names]
-        rows = failures.select(columns).to_pylist()
-        keep = [not self._failure(*row.values()) for row in rows]
+        rows = failures.select(FAILED_COLUMNS).to_pylist()
+        keep = [not self._failure(row) for row in rows]
         return failures if all(keep) else failures.filter(pa.array(keep, pa.bool_()))
 
-    def _failure(self, failure_id: str, dialogue_key: str, session_key: str, *told: str) -> bool:
-        if self.time(Mark(Kind.FAILURE, (failure_id,))) > _NEVER:
+    def _failure(self, row: Mapping[str, Any]) -> bool:
+        if any(self.time(Mark(Kind.FAILURE, (i,))) > _NEVER for i in _marked_ids(row)):
             return True
-        marks = self.of(dialogue_key, session_key)
-        return marks is not None and (marks.whole() or marks.mentions(" ".join(told)))
+        marks = self.of(row["dialogue_key"], row["session_key"])
+        told = row["message"], row["raw"]
+        return marks is not None and (marks.whole() or marks.failure(*told))
+
+
+def _marked_ids(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Ids of a failure under which it may have been forgotten.
+
+    That of a failure that belongs to no session was made without its tenant before.
+    """
+    if row["session_key"]:
+        return (row["failure_id"],)
+    place = Place(row["file"], row["line"], row["field"])
+    told = row["stage"], row["kind"], row["message"], row["raw"]
+    return row["failure_id"], ids.failure_id("", Failure(*told, place, row["turn_index"]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,6 +235,10 @@ class SessionMarks:
         return self._has(Kind.EDGE, self.session_key, ends[0], relation, ends[1]) or any(
             self._has(Kind.ENTITY, self.dialogue_key, end) or self.mentions(end) for end in ends
         )
+
+    def failure(self, message: str, raw: str) -> bool:
+        """A failure that tells a forgotten name."""
+        return self.mentions(f"{message} {raw}")
 
     def mentions(self, text: str) -> bool:
         """Whether a name that is looked for stands in the text as whole words."""
@@ -268,10 +284,10 @@ def read_forgotten(layout: Layout, tenant: str | None = None) -> Forgotten:
     )
 
 
-def read_again(layout: Layout, known: Forgotten) -> Forgotten:
-    """The marks of a store as they are now, from what was read of all tenants before."""
+def read_again(layout: Layout, known: Forgotten, tenant: str | None = None) -> Forgotten:
+    """The marks of a store as they are now; what was read before if nothing was forgotten since."""
     is_new = int(layout.dataset("forgotten").version) != known.version
-    return read_forgotten(layout) if is_new else known
+    return read_forgotten(layout, tenant) if is_new else known
 
 
 def _secrets_of(dataset: lance.LanceDataset) -> tuple[str, ...]:
@@ -340,7 +356,7 @@ def lift_marks(layout: Layout, forgotten: Forgotten, sessions: Iterable[Mapping[
 
 
 def _time(micros: int) -> datetime:
-    return EPOCH + timedelta(microseconds=micros)
+    return _EPOCH + timedelta(microseconds=micros)
 
 
 def _row(

@@ -27,7 +27,7 @@ _LOOKED_AT = {
     "turns": ("turn_index", "speaker", "text", "time"),
     "entities": ("entity_id",),
     "edges": ("subject", "relation", "object", "turn_index", "head_id", "tail_id"),
-    "failures": ("turn_index",),
+    "failures": ("message", "raw"),
 }
 
 
@@ -60,28 +60,37 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Which rows of one session are kept; its content hash if turns are left out."""
+    """Which rows of one session are kept.
+
+    Attributes:
+        masks: table -> whether each row is kept.
+        content_hash: the session's new one if turns are left out.
+        counted: whether as many failures are there as the session is said to have.
+    """
 
     masks: Mapping[str, Sequence[bool]]
     content_hash: str | None = None
+    counted: bool = True
 
     @property
     def complete(self) -> bool:
-        return all(all(mask) for mask in self.masks.values())
+        return self.counted and all(all(mask) for mask in self.masks.values())
 
 
 def leave_out(built: pa.Table, forgotten: Forgotten) -> LeftOut:
     """Drop forgotten sessions, turns with their edges, edges, and entities no edge names any more.
 
-    A session that loses anything keeps no failures either: raw output of a model may repeat any of
-    its turns.
+    A session that loses a turn or an edge keeps no failures either: raw output of a model may
+    repeat any of its turns. One that loses nothing loses the failures that tell a forgotten name.
     """
     keys = built.select(["dialogue_key", "session_key"]).to_pylist() if forgotten else []
     marks = [forgotten.of(row["dialogue_key"], row["session_key"]) for row in keys]
     if not any(marks):
         return LeftOut(built, (), (), Counter())
     flat = {name: _Flat.of(built.column(name).combine_chunks()) for name in DATA_TABLES}
-    headings = built.select(["dialogue_id", "session_id", "started_at", "content_hash"])
+    headings = built.select(
+        ["dialogue_id", "session_id", "started_at", "content_hash", "n_failures"]
+    )
     kept = {
         place: _decide(of_session, headings.slice(place, 1).to_pylist()[0] | _parts(flat, place))
         for place, of_session in enumerate(marks)
@@ -120,8 +129,8 @@ def _decide(marks: SessionMarks, session: Mapping[str, Any]) -> _Kept | None:
     if marks.whole():
         return None
     turn_ok = {turn["turn_index"]: not marks.turn(turn["speaker"], turn["text"]) for turn in turns}
-    edge_ok = [
-        turn_ok[edge["turn_index"]]
+    edge_ok = [  # a session that another replaced while it was read may have lost its turns alone
+        turn_ok.get(edge["turn_index"], False)
         and not marks.edge(edge["subject"], edge["relation"], edge["object"])
         for edge in edges
     ]
@@ -137,9 +146,14 @@ def _decide(marks: SessionMarks, session: Mapping[str, Any]) -> _Kept | None:
         "turns": [turn_ok[turn["turn_index"]] for turn in turns],
         "edges": edge_ok,
         "entities": [complete or row["entity_id"] in used for row in session["entities"]],
-        "failures": [complete] * len(session["failures"]),
+        "failures": [
+            complete and not marks.failure(row["message"], row["raw"])
+            for row in session["failures"]
+        ],
     }
-    return _Kept(masks, None if all(masks["turns"]) else _content_hash(session, masks["turns"]))
+    content_hash = None if all(masks["turns"]) else _content_hash(session, masks["turns"])
+    # A sweep may take failures of a session that a writer beside it has yet to name.
+    return _Kept(masks, content_hash, len(session["failures"]) == session["n_failures"])
 
 
 def _content_hash(session: Mapping[str, Any], kept: Sequence[bool]) -> str:

@@ -5,7 +5,7 @@ writer would be files that a later commit names. Each step does nothing where it
 a purge that was killed anywhere is run again.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,19 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from glong.errors import StoreError
-from glong.store.compaction import PAIRS_A_DELETE, deletions, unnamed_pairs
-from glong.store.forgotten import EPOCH, read_forgotten
+from glong.store.compaction import unnamed_pairs
+from glong.store.deleting import delete_writes
+from glong.store.forgotten import Kind, read_forgotten
 from glong.store.layout import Layout, translated
 from glong.store.reading import Scope, read_manifest, read_named
 from glong.store.status import bytes_on_disk
-from glong.store.sweeping import sweep
+from glong.store.sweeping import delete_lost_accesses, sweep
 from glong.store.upkeep import TARGET_ROWS
 from glong.tables import DATA_TABLES
 
 __all__ = ["Purge", "is_purge_due", "purge", "purge_version"]
 
-PURGED = "glong.purged"
-"""In the configuration of ``forgotten``: time of the latest mark that a purge carried out."""
+PURGED = "glong.purged_marks"
+"""In the configuration of ``forgotten``: how many marks the last purge carried out. Their times say
+nothing: an import adds older ones."""
 VERSION = "glong.purge_version"
 """There too: version of ``forgotten`` when the last purge began."""
 INDEXES: Mapping[str, Any] = {
@@ -70,6 +72,7 @@ def purge(layout: Layout, now: datetime, renew: Callable[[], None]) -> Purge:
     """
     before = bytes_on_disk(layout.uri)
     _set(layout, VERSION, int(layout.dataset("forgotten").version))
+    n_marks = _n_marks(layout)
     forgotten = read_forgotten(layout)
     dialogues = read_manifest(layout, Scope(), columns=["dialogue_key"])["dialogue_key"]
     failed = _column(layout, "failures", "dialogue_key")
@@ -79,12 +82,11 @@ def purge(layout: Layout, now: datetime, renew: Callable[[], None]) -> Purge:
     for table in DATA_TABLES:
         renew()
         rows[table] += _delete_garbage(layout, table)
-    rows["accesses"] += _delete_lost_accesses(layout)
+    rows["accesses"] += delete_lost_accesses(layout, Scope())
     for table in layout.tables:
         renew()
         _rewrite(layout, table)
-    # What was forgotten up to here is gone; a mark may be later than `now` where clocks differ.
-    _set(layout, PURGED, max(_micros(now), forgotten.latest))
+    _set(layout, PURGED, n_marks)
     return Purge(rows, before, bytes_on_disk(layout.uri), now)
 
 
@@ -93,15 +95,15 @@ def _set(layout: Layout, key: str, value: int) -> None:
         layout.dataset("forgotten").update_config({key: str(value)})
 
 
-def _micros(time: datetime) -> int:
-    return (time - EPOCH) // timedelta(microseconds=1)
+def _n_marks(layout: Layout) -> int:
+    """How many marks there are that are no restoration; there are only ever more."""
+    with translated(f"count what was forgotten in {layout.uri}"):
+        return int(layout.dataset("forgotten").count_rows(f"scope != '{Kind.RESTORED}'"))
 
 
 def is_purge_due(layout: Layout) -> bool:
     """Whether anything was forgotten since the last purge."""
-    forgotten = read_forgotten(layout)
-    purged = layout.dataset("forgotten").config().get(PURGED)
-    return bool(forgotten) and (purged is None or forgotten.latest > int(purged))
+    return _n_marks(layout) > int(layout.dataset("forgotten").config().get(PURGED, 0))
 
 
 def purge_version(layout: Layout) -> int:
@@ -118,25 +120,7 @@ def _delete_garbage(layout: Layout, table: str) -> int:
     """Every row that the manifest does not name, whatever its age; returns how many."""
     named = read_named(layout, Scope())
     pairs = unnamed_pairs(layout.dataset(table), table, [named])
-    return sum(_delete(layout, table, where) for where in deletions(pairs))
-
-
-def _delete_lost_accesses(layout: Layout) -> int:
-    """Accesses of edges that are no more."""
-    used, edges = (_column(layout, table, "edge_id") for table in ("accesses", "edges"))
-    lost = used.filter(pc.invert(pc.is_in(used, value_set=edges))).to_pylist()
-    return sum(_delete(layout, "accesses", where) for where in _listed("edge_id", lost))
-
-
-def _listed(column: str, values: list[str]) -> Iterator[str]:
-    for start in range(0, len(values), PAIRS_A_DELETE):
-        listed = ", ".join(f"'{value}'" for value in values[start : start + PAIRS_A_DELETE])
-        yield f"{column} IN ({listed})"
-
-
-def _delete(layout: Layout, table: str, where: str) -> int:
-    with translated(f"delete from {table} of {layout.uri}"):
-        return int(layout.dataset(table).delete(where)["num_deleted_rows"])
+    return delete_writes(layout, table, pairs)
 
 
 def _rewrite(layout: Layout, table: str) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "read_manifest",
     "read_named",
     "read_visible",
+    "read_whole",
     "session_order",
 ]
 
@@ -175,6 +176,26 @@ def read_visible(
     ]
     rows = pa.Table.from_batches(batches, pa.schema([schema.field(n) for n in wanted + extra]))
     return (first_of_each(rows, "failure_id") if table == "failures" else rows).select(wanted)
+
+
+def read_whole(
+    layout: Layout, table: str, scope: Scope, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """All visible rows of one table, none missing; a sweep may delete some before they are read.
+
+    Raises:
+        ConflictError: others replaced sessions each time.
+    """
+    named = read_named(layout, scope)
+    for _ in range(READ_RETRIES):
+        rows = read_visible(layout, table, scope, named, columns)
+        present = read_named(layout, scope)
+        if named.keys.equals(present.keys) and named.batches.equals(present.batches):
+            return rows
+        named = present
+    raise ConflictError(
+        f"Others replaced sessions of {layout.uri} each time that {table} were read; try again."
+    )
 
 
 def session_order(manifest: pa.Table) -> pa.Table:

@@ -1,5 +1,6 @@
 """The store as one object; each method is a few lines over the modules beside it."""
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glong.errors import ConflictError, NotFoundError
+from glong.errors import ConflictError, NotFoundError, StoreError
 from glong.graph import MemoryGraph
 from glong.ids import dialogue_key
 from glong.store.checks import Violation, verify
 from glong.store.compaction import Compaction, compact
 from glong.store.export import export_dialogue, export_tables
 from glong.store.forgetting import Target, forget, restore_sessions
-from glong.store.forgotten import Forgotten, read_forgotten
+from glong.store.forgotten import Forgotten, read_again, read_forgotten
 from glong.store.layout import Layout, StoreMeta, create_or_open_layout, open_layout
 from glong.store.lease import alone, writing
 from glong.store.leaving_out import leave_out
@@ -111,23 +112,28 @@ class Store:
 
         Args:
             wave: what to write.
-            forgotten: what the caller knows of it for all tenants of the wave; read again where
-                more was forgotten since.
+            forgotten: what the caller knows of it for all tenants of the wave. What was forgotten
+                since is left out too, also by a wave that restores what is known.
 
         Raises:
             StoreError: a session stands twice in it, or the store cannot be written.
             ConflictError: other writers were faster every time, or a purge holds the store.
         """
         with writing(self.layout):
-            forgotten = self.forgotten(known=forgotten)
             built = wave.built.cast(built_schema(self.meta.dimension))
-            if wave.restore:
-                forgotten = restore_sessions(self.layout, forgotten, built)
+            forgotten = self._present(forgotten, built if wave.restore else None)
             failures = forgotten.without(wave.record_failures)
             left = leave_out(built, forgotten).built
             wave = dataclasses.replace(wave, built=left, record_failures=failures)
             write_wave(self.layout, wave)
             return self._settle(built["dialogue_key"], forgotten.version)
+
+    def _present(self, known: Forgotten | None, restored: pa.Table | None) -> Forgotten:
+        """The marks as they are once those known of restored sessions are lifted."""
+        known = read_forgotten(self.layout) if known is None else known
+        if restored is not None:
+            restore_sessions(self.layout, known, restored)
+        return read_again(self.layout, known)
 
     def _settle(self, dialogue_keys: pa.ChunkedArray, forgotten_version: int) -> int:
         """Take out again what was forgotten while it was being written; returns the version."""
@@ -156,8 +162,12 @@ class Store:
         *,
         replace: bool = False,
         restore: bool = False,
+        forgotten: Forgotten | None = None,
     ) -> int:
         """On the driver: commit what workers wrote as one wave, each batch once.
+
+        ``record_failures``, ``replace`` and ``restore`` are those of a
+        :class:`~glong.store.waves.Wave`; ``forgotten`` is as in :meth:`append_wave`.
 
         Raises:
             ConflictError: a purge holds the store, or removed the files since they were written.
@@ -169,11 +179,11 @@ class Store:
                     f"A purge of {self.uri} removed files that were written and not yet committed;"
                     " nothing was committed. Run the job again."
                 )
-            forgotten = read_forgotten(self.layout)
+            if restore and forgotten is not None:  # workers left out nothing of what is restored
+                oldest = min(oldest, forgotten.version)
             rows = pa.concat_tables([MANIFEST.empty_table(), *(b.manifest for b in batches)])
-            if restore:
-                forgotten = restore_sessions(self.layout, forgotten, rows)
-            failures = forgotten.without(record_failures)
+            present = self._present(forgotten, rows if restore else None)
+            failures = present.without(record_failures)
             commit_wave_fragments(self.layout, batches, failures, replace=replace)
             return self._settle(rows["dialogue_key"], oldest)
 
@@ -182,8 +192,8 @@ class Store:
     ) -> None:
         """Record that edges were retrieved; the latest time counts from the next load on.
 
-        Edges that were forgotten since they were retrieved are left out. Now and then upkeep that
-        is due runs here, since an application that only asks has no other place for it.
+        Edges that were forgotten since they were retrieved are left out. Now and then upkeep of
+        ``accesses`` runs here, since an application that only asks has no other place for it.
 
         Raises:
             ConflictError: a purge holds the store; try again when it has ended.
@@ -197,9 +207,10 @@ class Store:
                 known = set(edges.to_pylist())
                 edge_ids = [edge_id for edge_id in edge_ids if edge_id in known]
             self._append_accesses(tenant, key, edge_ids, accessed_at)
-        # By the table's version, which goes on where processes touch once each.
-        if int(self.layout.dataset("accesses").version) % TOUCHES_A_ROUTINE == 0:
-            self.routine()
+        with contextlib.suppress(StoreError):  # of upkeep, which stays due, not of what was asked
+            # By the table's version, which goes on where processes touch once each.
+            if int(self.layout.dataset("accesses").version) % TOUCHES_A_ROUTINE == 0:
+                self.routine(["accesses"])
 
     def _append_accesses(
         self, tenant: str, key: str, edge_ids: Sequence[str], accessed_at: datetime
@@ -303,16 +314,15 @@ class Store:
     def forgotten(self, tenant: str | None = None, known: Forgotten | None = None) -> Forgotten:
         """What was forgotten and stays so, of one tenant or all; every writer is held against it.
 
-        ``forgotten.strip(tenant, session)`` is a session without it,
-        :func:`~glong.store.leaving_out.leave_out` built rows.
+        ``forgotten.strip(tenant, session)`` is a session without it.
 
         Args:
             tenant: whose; ``None`` for all.
             known: what was read of it before; given back if nothing was forgotten since.
         """
-        if known is not None and known.version == int(self.layout.dataset("forgotten").version):
-            return known
-        return read_forgotten(self.layout, tenant)
+        if known is None:
+            return read_forgotten(self.layout, tenant)
+        return read_again(self.layout, known, tenant)
 
     def forget(self, tenant: str, target: Target, at: datetime) -> Receipt:
         """Forget for readers and for later builds; :meth:`purge` then removes it from the disk.
@@ -343,11 +353,15 @@ class Store:
 
     # Keeping
 
-    def routine(self) -> tuple[str, ...]:
-        """Upkeep that is due, beside running writers; returns what was done, as ``TABLE WORK``."""
+    def routine(self, tables: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Upkeep that is due, beside running writers; returns what was done, as ``TABLE WORK``.
+
+        Args:
+            tables: only of these; ``None`` for all.
+        """
         try:
             with writing(self.layout):
-                return run_routine(self.layout)
+                return run_routine(self.layout, self.layout.tables if tables is None else tables)
         except ConflictError:  # a purge holds the store; what is due stays due
             return ()
 

@@ -2,28 +2,27 @@
 
 A session that loses a part is written again without it and replaced in the manifest in one step, so
 no reader ever sees half of it. Writers and other sweeps may run beside: a pass replaces and deletes
-only what it has read, and where others were faster there is another pass. Deletes name hashes only:
-Lance keeps their text for a while.
+only what it has read, and where others were faster there is another pass.
 """
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from glong.errors import ConflictError
-from glong.store.compaction import PAIRS_A_DELETE, deletions
+from glong.store.deleting import delete_by, delete_where, delete_writes, one_of
 from glong.store.forgotten import FAILED_COLUMNS, Forgotten, read_again, read_forgotten
 from glong.store.layout import Layout, translated
 from glong.store.leaving_out import LeftOut, leave_out
-from glong.store.reading import Named, Scope, read_manifest, read_named, read_visible
+from glong.store.reading import Named, Scope, read_manifest, read_named, read_visible, read_whole
 from glong.store.regroup import read_built
 from glong.store.waves import append_rows, merge_manifest
 from glong.tables import DATA_TABLES, explode, manifest_rows
 
-__all__ = ["delete_by", "sweep"]
+__all__ = ["delete_lost_accesses", "sweep"]
 
 PASSES = 20
 """Each needs another writer of the same dialogue within some 20 ms."""
@@ -41,14 +40,15 @@ def sweep(layout: Layout, dialogue_keys: Iterable[str]) -> Counter[str]:
     rows: Counter[str] = Counter()
     for dialogue in dict.fromkeys(dialogue_keys):
         if forgotten.touches(dialogue):
-            rows += _sweep_sessions(layout, dialogue, forgotten)
-            rows += _sweep_failures(layout, dialogue, forgotten)
-            rows += _sweep_accesses(layout, dialogue)
-    return rows
+            scope = Scope(dialogue_keys=(dialogue,))
+            rows += _sweep_sessions(layout, scope, forgotten)
+            rows["failures"] += _sweep_failures(layout, scope, forgotten)
+            rows["accesses"] += delete_lost_accesses(layout, scope)
+    return +rows
 
 
-def _sweep_sessions(layout: Layout, dialogue: str, forgotten: Forgotten) -> Counter[str]:
-    scope, rows = Scope(dialogue_keys=(dialogue,)), Counter[str]()
+def _sweep_sessions(layout: Layout, scope: Scope, forgotten: Forgotten) -> Counter[str]:
+    rows = Counter[str]()
     for _ in range(PASSES):
         lost, settled = _pass(layout, scope, forgotten)
         rows += lost
@@ -76,10 +76,10 @@ def _pass(layout: Layout, scope: Scope, forgotten: Forgotten) -> tuple[Counter[s
     old, gone = _writes(Named.of(manifest)), set(left.gone)
     new = _replace(layout, scope, manifest, left)
     # Those of older writes too: without their session in the manifest they would be visible.
-    _delete_writes(layout, "failures", {write for write in failed if write[0] in gone})
+    delete_writes(layout, "failures", {write for write in failed if write[0] in gone})
     _delete_sessions(layout, gone, old.values())
     for table in DATA_TABLES:
-        _delete_writes(layout, table, {(key, old[key]) for key in gone.union(left.changed)})
+        delete_writes(layout, table, {(key, old[key]) for key in gone.union(left.changed)})
     present = _writes(read_named(layout, scope))
     wanted = {key: batch for key, batch in old.items() if key not in gone} | new
     settled = all(present[key] == wanted.get(key) for key in old.keys() & present.keys())
@@ -123,55 +123,30 @@ def _replace(layout: Layout, scope: Scope, manifest: pa.Table, left: LeftOut) ->
     named = _writes(read_named(layout, scope, version))
     won = {key: batch_id for key in left.changed if named.get(key) == batch_id}
     for table in DATA_TABLES:  # what nobody names might be what another forgot
-        _delete_writes(layout, table, {(key, batch_id) for key in set(left.changed) - won.keys()})
+        delete_writes(layout, table, {(key, batch_id) for key in set(left.changed) - won.keys()})
     return won
 
 
 def _delete_sessions(layout: Layout, keys: Collection[str], batches: Iterable[str]) -> None:
     """Only the rows that were read: a writer beside us may have restored a session since."""
     if keys:
-        where = f"{_in('session_key', keys)} AND {_in('batch_id', set(batches))}"
-        with translated(f"delete {len(keys)} sessions from {layout.uri}"):
-            layout.dataset("sessions").delete(where)
+        where = f"{one_of('session_key', keys)} AND {one_of('batch_id', set(batches))}"
+        delete_where(layout, "sessions", [where])
 
 
-def _delete_writes(layout: Layout, table: str, writes: set[tuple[str, str]]) -> None:
-    for where in deletions(writes):
-        with translated(f"delete from {table} of {layout.uri}"):
-            layout.dataset(table).delete(where)
-
-
-def _sweep_failures(layout: Layout, dialogue: str, forgotten: Forgotten) -> Counter[str]:
-    """Failures of sessions that are not in the manifest."""
-    rows = _visible(layout, "failures", dialogue, FAILED_COLUMNS)
+def _sweep_failures(layout: Layout, scope: Scope, forgotten: Forgotten) -> int:
+    """Take out failures of sessions that are not in the manifest; it counts those of others."""
+    named = read_named(layout, scope)
+    rows = read_visible(layout, "failures", scope, named, FAILED_COLUMNS)
+    rows = rows.filter(pc.invert(pc.is_in(rows["session_key"], value_set=named.keys)))
     kept = set(read_again(layout, forgotten).without(rows)["failure_id"].to_pylist())
     lost = [i for i in rows["failure_id"].to_pylist() if i not in kept]
-    return Counter(failures=delete_by(layout, "failures", "failure_id", lost))
+    return delete_by(layout, "failures", "failure_id", lost)
 
 
-def _sweep_accesses(layout: Layout, dialogue: str) -> Counter[str]:
-    """Accesses of edges that are no more."""
-    used = _visible(layout, "accesses", dialogue, ["edge_id"])["edge_id"]
-    edges = _visible(layout, "edges", dialogue, ["edge_id"])["edge_id"].combine_chunks()
+def delete_lost_accesses(layout: Layout, scope: Scope) -> int:
+    """Delete the accesses of edges that are no more; returns how many."""
+    used = read_whole(layout, "accesses", scope, ["edge_id"])["edge_id"]
+    edges = read_whole(layout, "edges", scope, ["edge_id"])["edge_id"].combine_chunks()
     lost = pc.unique(used.filter(pc.invert(pc.is_in(used, value_set=edges)))).to_pylist()
-    return Counter(accesses=delete_by(layout, "accesses", "edge_id", lost))
-
-
-def _visible(layout: Layout, table: str, dialogue: str, columns: Sequence[str]) -> pa.Table:
-    scope = Scope(dialogue_keys=(dialogue,))
-    return read_visible(layout, table, scope, read_named(layout, scope), columns)
-
-
-def delete_by(layout: Layout, table: str, column: str, values: Sequence[str]) -> int:
-    """Delete rows by hashes; returns how many."""
-    n = 0
-    for start in range(0, len(values), PAIRS_A_DELETE):
-        where = _in(column, values[start : start + PAIRS_A_DELETE])
-        with translated(f"delete from {table} of {layout.uri}"):
-            n += layout.dataset(table).delete(where)["num_deleted_rows"]
-    return n
-
-
-def _in(column: str, values: Iterable[str]) -> str:
-    listed = ", ".join(f"'{value}'" for value in sorted(values))
-    return f"{column} IN ({listed})"
+    return delete_by(layout, "accesses", "edge_id", lost)

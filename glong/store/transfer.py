@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 
 from glong.errors import ConfigError, ModelError
 from glong.protocols import Encoder, Scorer
+from glong.store.deleting import delete_by
 from glong.store.forgotten import FAILED_COLUMNS, add_secrets
 from glong.store.lease import writing
 from glong.store.leaving_out import BY_HAND, leave_out, replace_column
 from glong.store.origins import Marks, Tables, in_parts
 from glong.store.regroup import read_built
 from glong.store.store import Store
-from glong.store.sweeping import delete_by, sweep
+from glong.store.sweeping import sweep
 from glong.store.waves import Wave, append_rows
 from glong.tables import BUILT, FAILURES, built_schema, nested
 from glong.types import Triplet, Vectors

@@ -6,7 +6,7 @@ next call.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -117,10 +117,18 @@ def measure(layout: Layout, table: str) -> TableHealth:
 
 
 def committed(layout: Layout, table: str, version: int) -> datetime:
-    """When a version was committed; other upkeep may have dropped it just now."""
+    """When a version was committed; long ago if other upkeep has dropped it just now.
+
+    Raises:
+        StoreError: it is there and cannot be read: rows younger than it must not pass for old.
+    """
     try:
         return commit_time(layout.dataset(table, version).get_version())
     except StoreError:
+        with translated(f"list versions of table {table} of {layout.uri}"):
+            left = [int(ref["version"]) for ref in layout.dataset(table).version_refs()]
+        if version in left:
+            raise
         return _LONG_AGO
 
 
@@ -144,13 +152,13 @@ def _index_statistics(dataset: lance.LanceDataset) -> dict[str, int] | None:
     return statistics
 
 
-def run_routine(layout: Layout) -> tuple[str, ...]:
-    """Do what is due on every table; returns what was done, as ``TABLE WORK``.
+def run_routine(layout: Layout, tables: Sequence[str]) -> tuple[str, ...]:
+    """Do what is due on some tables; returns what was done, as ``TABLE WORK``.
 
     Safe beside writers, readers and other upkeep. Where one of them was faster the work stays due.
     """
     done = []
-    for table in layout.tables:
+    for table in tables:
         for work in due(measure(layout, table)):
             try:
                 carry_out(layout, table, work, older_than=VERSIONS_KEPT)

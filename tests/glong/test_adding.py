@@ -10,6 +10,7 @@ import pytest
 
 from glong import adding
 from glong.memory import Memory
+from glong.store import forgotten
 from glong.store import store as store_module
 from glong.types import Failure, Place, Session, Turn
 
@@ -82,7 +83,8 @@ def test_what_was_forgotten_is_read_once_while_nothing_is_forgotten(
 
     memory.build([session("d")])
     memory.forget("d")
-    monkeypatch.setattr(store_module, "read_forgotten", counted)
+    for module in (store_module, forgotten):
+        monkeypatch.setattr(module, "read_forgotten", counted)
     added = memory.build([session("d"), session("e"), session("f")], wave_size=1)
     assert (added.n_built, added.n_forgotten) == (2, 1)
     assert reads == ["default"]
@@ -99,6 +101,23 @@ def test_what_is_forgotten_between_two_waves_is_left_out_and_counted(memory: Mem
     added = memory.build(sessions(), wave_size=1)
     assert added.n_built == 2
     memory.build([session("e", "old")])
+    assert memory.store.dialogues("default")["dialogue_id"].to_pylist() == ["d"]
+
+
+def test_a_restoring_call_lifts_nothing_that_is_forgotten_while_its_models_run(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*args: Any, **options: Any) -> Any:
+        monkeypatch.setattr(adding, "_wave", real)
+        memory.forget("e")
+        return real(*args, **options)
+
+    real = adding._wave
+    memory.build([session("d"), session("e")])
+    memory.forget("d")
+    monkeypatch.setattr(adding, "_wave", late)
+    added = memory.build([session("d"), session("e", "s2")], restore_forgotten=True)
+    assert (added.n_built, added.n_forgotten) == (1, 1)
     assert memory.store.dialogues("default")["dialogue_id"].to_pylist() == ["d"]
 
 

@@ -148,8 +148,8 @@ def test_a_purge_that_is_told_to_end_gives_its_lease_back(
 ) -> None:
     purge = ["purge", "--store", store_uri]
     with monkeypatch.context() as patch:
-        stop = "glong.store.purge._delete_lost_accesses"
-        patch.setattr(stop, lambda layout: signal.raise_signal(signal.SIGTERM))
+        stop = "glong.store.purge.delete_lost_accesses"
+        patch.setattr(stop, lambda *args: signal.raise_signal(signal.SIGTERM))
         assert main(purge) == 130
     new_store(store_uri).append_wave(wave("b3", built_session("d", "s3")))
     assert main(purge) == 0

@@ -12,7 +12,7 @@ import pytest
 
 from glong import ids
 from glong.build import PENDING
-from glong.store import FragmentBatch, Wave
+from glong.store import Forgotten, FragmentBatch, Wave
 from glong.tables import FAILURES, failure_struct, manifest_rows
 from glong.types import Failure
 from jobs import waves
@@ -30,7 +30,7 @@ class FakeStore:
     upkeeps: int = 0
     meta: Any = META
 
-    def append_wave(self, wave: Wave) -> int:
+    def append_wave(self, wave: Wave, forgotten: Forgotten) -> int:
         self.committed.append(wave)
         return len(self.committed)
 
@@ -41,6 +41,7 @@ class FakeStore:
         *,
         replace: bool,
         restore: bool,
+        forgotten: Forgotten,
     ) -> int:
         self.fragments.append((list(batches), failures, replace))
         return len(self.fragments)

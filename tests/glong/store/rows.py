@@ -1,16 +1,19 @@
 """Built sessions made by hand, correct in every rule that ``verify`` checks."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from glong import ids
-from glong.store import Forgotten, Store, StoreMeta, Wave
+from glong.store import Forgotten, Store, StoreMeta, Wave, reading
 from glong.store.forgotten import Kind, Mark, keyed
-from glong.tables import FAILURES, built_schema, failure_struct, record_failures_to
+from glong.store.regroup import read_built
+from glong.store.waves import write_wave
+from glong.tables import DATA_TABLES, FAILURES, built_schema, failure_struct, record_failures_to
 from glong.types import Failure, Place
 
 DIMENSION = 4
@@ -144,3 +147,29 @@ def forgotten(dialogue_key: str, *marks: Mark) -> Forgotten:
 def new_store(path: object) -> Store:
     """An empty store."""
     return Store.create_or_open(str(path), META)
+
+
+def rewritten(store: Store, batch_id: str = "anew") -> None:
+    """Another names every session anew, with the same rows, and deletes those of before."""
+    rows = read_built(store.layout, store.manifest())
+    write_wave(store.layout, Wave(batch_id, START, rows, NO_FAILURES, replace=True))
+    for table in DATA_TABLES:
+        store.layout.dataset(table).delete(f"batch_id != '{batch_id}'")
+
+
+def when_read(
+    patch: pytest.MonkeyPatch,
+    table: str,
+    other: Callable[[], object],
+    columns: Sequence[str] | None = None,
+) -> None:
+    """Have something else happen right before visible rows of a table are read for once."""
+    real = reading.iter_visible
+
+    def late(layout: Any, name: str, scope: Any, named: Any, wanted: Any) -> Iterator[Any]:
+        if name == table and (columns is None or list(wanted) == list(columns)):
+            patch.setattr(reading, "iter_visible", real)
+            other()
+        return real(layout, name, scope, named, wanted)
+
+    patch.setattr(reading, "iter_visible", late)

@@ -5,7 +5,7 @@ import lance
 import pytest
 
 from glong.store import Store, waves
-from glong.store.compaction import _version_at, deletions
+from glong.store.compaction import _version_at
 from glong.store.upkeep import commit_time
 from glong.types import Failure
 from tests.glong.store.rows import built_session, new_store, wave
@@ -79,11 +79,3 @@ def test_a_version_within_the_grace_can_still_be_read(replaced: Store) -> None:
     replaced.append_wave(wave("b3", built_session("d", "s2", content="c3")))
     replaced.compact(now=datetime.now(UTC), grace=HOUR)
     assert replaced.read_graph("default", "d", version).n_edges == 4
-
-
-def test_deletions_name_hashes_only_and_split_long_lists() -> None:
-    assert list(deletions({("k1", "b"), ("k2", "b"), ("k1", "c")})) == [
-        "batch_id = 'b' AND session_key IN ('k1', 'k2')",
-        "batch_id = 'c' AND session_key IN ('k1')",
-    ]
-    assert len(list(deletions({(str(i), "b") for i in range(1001)}))) == 2

@@ -11,7 +11,15 @@ from glong.build import stated_rows
 from glong.errors import ConfigError, ConflictError
 from glong.models.fake import FakeEncoder
 from glong.store import Store, Target, Wave, facts
-from glong.store.facts import Fact, Stated, edit_stated, fact_of, with_fact, without_fact
+from glong.store.facts import (
+    Fact,
+    Stated,
+    edit_stated,
+    fact_of,
+    read_stated,
+    with_fact,
+    without_fact,
+)
 from glong.store.forgotten import Kind, Mark, add_marks
 from glong.store.leaving_out import by_hand_id, is_by_hand
 from glong.store.sweeping import sweep
@@ -119,6 +127,12 @@ def meanwhile(patch: pytest.MonkeyPatch, after_read: int, other: Callable[[], ob
         return found
 
     patch.setattr(facts, "read_stated", read)
+
+
+def test_a_fact_whose_turn_another_has_deleted_is_not_read(store: Store) -> None:
+    store.layout.dataset("turns").delete("turn_index = 0")
+    present = read_stated(store.layout, "default", "d", "by-hand")
+    assert [fact.object for _, fact in present.facts] == ["peas"]
 
 
 @pytest.mark.parametrize("target", [Target("d", entity="Rex", turns=True), None])

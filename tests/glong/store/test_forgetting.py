@@ -18,8 +18,10 @@ from tests.glong.store.rows import (
     built_session,
     new_store,
     record_failures,
+    rewritten,
     unit_vector,
     wave,
+    when_read,
 )
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
@@ -158,6 +160,28 @@ def test_a_forget_during_a_restoring_write_is_not_lifted_with_what_was_forgotten
     assert store.verify() == []
 
 
+@pytest.mark.parametrize("before", [None, "edge"])
+@pytest.mark.parametrize("by_workers", [False, True])
+def test_only_what_a_restoring_job_knew_at_its_start_is_lifted(
+    store: Store, by_workers: bool, before: str | None
+) -> None:
+    """Its models run for hours; what is forgotten meanwhile has a receipt that it is gone."""
+    if before:
+        store.forget("default", Target("d", **SCOPES[before]), NOW)
+    at_start = store.forgotten("default")
+    store.forget("default", Target("d", "s2"), NOW)
+    if by_workers:
+        files = store.write_fragments(built(*sessions()), "b4", START, restore=True)
+        store.commit_fragments(
+            [files], record_failures(), replace=True, restore=True, forgotten=at_start
+        )
+    else:
+        given = Wave("b4", START, built(*sessions()), record_failures(), True, restore=True)
+        store.append_wave(given, at_start)
+    assert size(store, "d") == (4, 4)
+    assert store.verify() == []
+
+
 @pytest.mark.parametrize("scope", ["dialogue", "turn"])
 def test_a_forget_during_a_write_wins(
     store: Store, scope: str, monkeypatch: pytest.MonkeyPatch
@@ -182,7 +206,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("scope", ["session", "edge"])
-@pytest.mark.parametrize("step", ["sweep", "append_rows", "deletions", "_sweep_accesses"])
+@pytest.mark.parametrize("step", ["sweep", "append_rows", "delete_writes", "delete_lost_accesses"])
 def test_a_forget_that_is_killed_is_mended_by_a_purge(
     store: Store, scope: str, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +279,25 @@ def test_an_entity_is_found_by_its_id_and_by_an_alias(store: Store) -> None:
     assert "Rex" not in store.read_graph("default", "d").entity_names
     store.forget("default", Target("d", entity="MIRA"), NOW)
     assert "Mira" not in store.read_graph("default", "d").entity_names
+
+
+@pytest.mark.parametrize(
+    ("table", "target"),
+    [
+        ("turns", SCOPES["turn"]),
+        ("edges", SCOPES["edge"]),
+        ("entities", {"entity": "REX"}),
+        ("turns", {"entity": "bowl", "turns": True}),
+    ],
+)
+def test_it_is_found_while_another_rewrites_the_only_session_that_has_it(
+    tmp_path: Path, table: str, target: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store(tmp_path / "s")
+    store.append_wave(wave("b1", sessions()[0]))
+    when_read(monkeypatch, table, lambda: rewritten(store))
+    assert store.forget("default", Target("d", **target), NOW).rows
+    assert store.verify() == []
 
 
 def test_a_whole_thing_can_be_forgotten_twice(store: Store) -> None:

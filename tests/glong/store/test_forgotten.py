@@ -21,7 +21,15 @@ from glong.store.forgotten import (
     said,
 )
 from glong.types import Session, Turn
-from tests.glong.store.rows import START, built_session, forgotten, new_store, wave
+from tests.glong.store.rows import (
+    START,
+    broken_line,
+    built_session,
+    forgotten,
+    new_store,
+    record_failures,
+    wave,
+)
 
 DIALOGUE = ids.dialogue_key("default", "d")
 KEY = ids.session_key("default", "d", "s")
@@ -130,3 +138,9 @@ def test_each_store_has_a_key_of_its_own_and_takes_others(tmp_path: Path) -> Non
     rows = layouts[1].dataset("forgotten").to_table()
     layouts[0].dataset("forgotten").insert(rows)
     assert read_forgotten(layouts[0]).strip("default", SESSION) is None
+
+
+def test_a_broken_record_stays_forgotten_under_the_id_that_it_had_without_its_tenant() -> None:
+    before = Mark(Kind.FAILURE, (ids.failure_id("", broken_line(1)),))
+    failures = record_failures(broken_line(1), broken_line(2))
+    assert forgotten(DIALOGUE, before).without(failures)["line"].to_pylist() == [2]

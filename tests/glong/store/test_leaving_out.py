@@ -81,3 +81,33 @@ def test_a_turn_of_a_fact_by_hand_goes_with_its_edge() -> None:
     left = leave_out(rows, marks)
     assert left.built["n_turns"].to_pylist() == [1, 2]
     assert left.changed == (key,)
+
+
+BEN = Mark(Kind.MENTION, (DIALOGUE, "ben"))
+
+
+def test_edges_without_their_turn_are_left_out() -> None:
+    """Another that replaces a session deletes its turns first."""
+    half = built_session("d", "s1") | {"turns": []}
+    (row,) = leave_out(built(half), forgotten(DIALOGUE, BEN)).built.to_pylist()
+    assert (row["n_turns"], row["n_edges"]) == (0, 0)
+
+
+def test_of_a_session_that_stays_only_failures_that_tell_a_forgotten_name_go() -> None:
+    copied = [
+        Failure("extract", "copied_example", "no fact of this session", "Ben | has_pet | Rex"),
+        Failure("extract", "copied_example", "'Ben' is of the example", ""),
+    ]
+    rows = built(built_session("d", "s1", failures=[MISHAP, *copied]))
+    left = leave_out(rows, forgotten(DIALOGUE, BEN))
+    (row,) = left.built.to_pylist()
+    assert [failure["raw"] for failure in row["failures"]] == [MISHAP.raw]
+    assert (row["n_failures"], row["n_turns"], row["n_edges"]) == (1, 2, 2)
+    assert (left.changed, left.rows) == ((KEY,), {"failures": 2})
+
+
+def test_a_session_with_fewer_failures_than_it_is_said_to_have_is_counted_anew() -> None:
+    lost = built_session("d", "s1", failures=[MISHAP]) | {"failures": []}
+    left = leave_out(built(lost), forgotten(DIALOGUE, BEN))
+    assert left.changed == (KEY,)
+    assert left.built.to_pylist() == built(lost | {"n_failures": 0}).to_pylist()

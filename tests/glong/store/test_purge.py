@@ -12,6 +12,8 @@ from lance.file import LanceFileReader
 
 from glong import ids
 from glong.store import Store, Target, Wave, purge, upkeep
+from glong.store.origins import read_export
+from glong.store.transfer import add_rows
 from glong.types import Failure, Place
 from tests.glong.store.rows import (
     START,
@@ -133,7 +135,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("step", ["sweep", "_delete_garbage", "_delete_lost_accesses", "_reindex"])
+@pytest.mark.parametrize("step", ["sweep", "_delete_garbage", "delete_lost_accesses", "_reindex"])
 @pytest.mark.parametrize("before", [True, False])
 def test_a_purge_that_is_killed_ends_the_same_when_it_is_run_again(
     tmp_path: Path, step: str, before: bool, monkeypatch: pytest.MonkeyPatch
@@ -167,6 +169,23 @@ def test_a_purge_of_a_store_without_rows_or_a_second_one_changes_nothing(tmp_pat
     assert done.bytes_after is not None
     assert done.bytes_before == pytest.approx(done.bytes_after, abs=4000)
     assert store.read_graph("default", "d").n_edges == 2
+
+
+def test_a_purge_is_due_after_an_import_of_marks_that_are_older_than_the_last_one(
+    tmp_path: Path,
+) -> None:
+    store, other = made(tmp_path / "s"), made(tmp_path / "other")
+    store.forget("default", Target("e"), NOW)
+    store.purge(NOW)
+    other.forget("default", Target("Xdialogue"), NOW - timedelta(days=9))
+    other.export(tmp_path / "out", with_vectors=True)
+    assert not store.purge_due
+    list(add_rows(store, read_export(tmp_path / "out", store), NOW, None))
+    assert places(store.uri, "Xena")
+    assert store.purge_due
+    store.purge(NOW)
+    assert not places(store.uri, "Xena")
+    assert not store.purge_due
 
 
 def test_text_indexes_are_made_anew_and_others_refused(tmp_path: Path) -> None:

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from glong.errors import NotFoundError, StoreError
+from glong.errors import ConflictError, NotFoundError, StoreError
 from glong.ids import dialogue_key
 from glong.store import Wave
-from glong.store.reading import Scope
+from glong.store.reading import READ_RETRIES, Scope, read_whole
 from glong.store.upkeep import VERSIONS_KEPT, Upkeep, carry_out
 from glong.types import Failure
 from tests.glong.store.rows import (
@@ -16,7 +16,9 @@ from tests.glong.store.rows import (
     built_session,
     new_store,
     record_failures,
+    rewritten,
     wave,
+    when_read,
 )
 
 
@@ -134,3 +136,26 @@ def test_a_dialogue_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     for call in (store.read_graph, store.sessions_of):
         with pytest.raises(NotFoundError, match="Tenant 'other' has no dialogue 'd'"):
             call("other", "d")
+
+
+def test_rows_that_another_deletes_before_they_are_read_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store(tmp_path / "s")
+    store.append_wave(wave("b1", built_session("d", "s1")))
+    n_reads = []
+
+    def other() -> None:
+        n_reads.append(1)
+        rewritten(store, f"anew{len(n_reads)}")
+        if busy:
+            when_read(monkeypatch, "edges", other)
+
+    busy = False
+    when_read(monkeypatch, "edges", other)
+    assert read_whole(store.layout, "edges", Scope(), ["edge_id"]).num_rows == 2
+    busy = True
+    when_read(monkeypatch, "edges", other)
+    with pytest.raises(ConflictError, match="each time that edges were read"):
+        read_whole(store.layout, "edges", Scope(), ["edge_id"])
+    assert len(n_reads) == 1 + READ_RETRIES

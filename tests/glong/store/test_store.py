@@ -1,11 +1,14 @@
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from glong import ids
-from glong.store import Store, Target
+from glong.errors import StoreError
+from glong.store import Store, Target, forgotten
 from glong.store import store as store_module
+from glong.store.layout import Layout
 from glong.store.upkeep import measure
 from tests.glong.store.rows import START, built_session, new_store, wave
 
@@ -95,7 +98,8 @@ def test_a_wave_does_not_read_what_its_writer_knows(
     store.append_wave(wave("b1", built_session("d", "s")))
     store.forget("default", Target("d"), START)
     known = store.forgotten("default")
-    monkeypatch.delattr(store_module, "read_forgotten")
+    for module in (store_module, forgotten):
+        monkeypatch.delattr(module, "read_forgotten")
     store.append_wave(wave("b2", built_session("d", "s"), built_session("e", "s")), known)
     assert store.dialogues("default")["dialogue_id"].to_pylist() == ["e"]
 
@@ -112,3 +116,24 @@ def test_a_store_that_is_only_asked_stays_quick_to_read(tmp_path: Path) -> None:
     assert health.unindexed_fragments <= store_module.TOUCHES_A_ROUTINE
     last = START + timedelta(seconds=n_touches - 1)
     assert store.read_graph("default", "d").accessed_s.tolist() == [last.timestamp()] * len(edges)
+
+
+def test_upkeep_that_fails_is_no_failure_of_what_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def full(layout: Layout, tables: Sequence[str]) -> tuple[str, ...]:
+        asked.append(list(tables))
+        raise StoreError("Could not compact table accesses: No space left on device")
+
+    store = new_store(tmp_path / "s")
+    store.append_wave(wave("b", built_session("d", "s")))
+    edges = store.read_graph("default", "d").edge_ids
+    monkeypatch.setattr(store_module, "TOUCHES_A_ROUTINE", 1)
+    monkeypatch.setattr(store_module, "run_routine", full)
+    store.touch("default", "d", edges, START)
+    assert asked == [["accesses"]]
+    assert store.visible("accesses").num_rows == len(edges)
+    with pytest.raises(StoreError, match="No space"):
+        store.routine()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from glong.errors import ConflictError, NotFoundError
-from glong.store import Store, Target, Wave, sweeping
+from glong.store import Store, Target, Wave, sweeping, waves
 from glong.store.waves import write_wave
 from glong.types import Failure
 from tests.glong.store.rows import (
@@ -18,7 +18,9 @@ from tests.glong.store.rows import (
     built_session,
     new_store,
     record_failures,
+    rewritten,
     wave,
+    when_read,
 )
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
@@ -109,13 +111,14 @@ def test_a_session_that_is_named_anew_before_it_is_deleted_goes_all_the_same(
     assert receipt.rows == {"sessions": 1, "turns": 3, "entities": 4, "edges": 3}
 
 
+@pytest.mark.parametrize("tables", [("turns",), ("turns", "entities", "edges")])
 def test_a_session_whose_rows_another_deleted_before_they_were_read_is_looked_at_again(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, tables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def other() -> None:
         anew = built_session("d", "s1", facts=FACTS[1:], content="c2")
         write_wave(store.layout, wave("b1", anew))
-        for table in ("turns", "entities", "edges"):
+        for table in tables:
             store.layout.dataset(table).delete("batch_id = 'b0'")
 
     before(monkeypatch, "read_built", other)
@@ -207,3 +210,52 @@ def test_nor_do_they_come_back_from_an_older_export(store: Store) -> None:
     store.forget("default", Target("d", entity="Rex", turns=True), NOW)
     store.append_wave(Wave("b2", START, built(), older))
     assert store.visible("failures").num_rows == 1
+
+
+BEN = Target("d", entity="Ben", turns=True)
+COPIED = Failure("extract", "copied_example", "no fact of this session", "Ben | has_pet | Rex")
+KEPT = Failure("extract", "copied_example", "no fact of this session", "Ann | has_pet | Rex")
+
+
+def of_untuned_model() -> dict[str, Any]:
+    """A session whose failures name someone of whom its turns say nothing."""
+    return built_session("d", "s2", failures=[COPIED, KEPT])
+
+
+def test_failures_of_a_session_that_stays_go_with_a_name_and_stay_away(store: Store) -> None:
+    store.append_wave(wave("b1", of_untuned_model(), built_session("d", "s3", facts=[BEN_LIKES])))
+    receipt = store.forget("default", BEN, NOW)
+    assert receipt.rows["failures"] == 1
+    for _ in range(2):
+        assert store.visible("failures")["raw"].to_pylist() == [KEPT.raw]
+        assert store.verify() == []
+        store.append_wave(wave("b2", of_untuned_model(), replace=True))
+
+
+BEN_LIKES = ("Ben", "likes", "tea")
+
+
+def test_so_do_those_of_a_session_that_a_writer_is_about_to_name(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*args: Any, **options: Any) -> int:
+        monkeypatch.setattr(waves, "merge_manifest", merge)
+        store.forget("default", BEN, NOW)
+        return merge(*args, **options)
+
+    merge = waves.merge_manifest
+    store.append_wave(wave("b1", built_session("d", "s3", facts=[BEN_LIKES])))
+    monkeypatch.setattr(waves, "merge_manifest", late)
+    store.append_wave(wave("b2", of_untuned_model()))
+    assert COPIED.raw not in store.visible("failures")["raw"].to_pylist()
+    assert store.verify() == []
+
+
+def test_accesses_stay_where_another_rewrites_their_session_while_edges_are_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.touch("default", "d", [edge["edge_id"] for edge in SESSION["edges"]], NOW)
+    when_read(monkeypatch, "edges", lambda: rewritten(store), columns=["edge_id"])
+    store.forget("default", TURNS[0], NOW)
+    used = store.visible("accesses")["edge_id"].to_pylist()
+    assert sorted(used) == sorted(edge["edge_id"] for edge in SESSION["edges"][1:])

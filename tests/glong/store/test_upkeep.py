@@ -1,10 +1,12 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import lance
 import pytest
 
-from glong.errors import ConflictError
+from glong.errors import ConflictError, StoreError
 from glong.store import upkeep
 from glong.store.upkeep import TableHealth, Upkeep, carry_out, due
 from tests.glong.store.rows import built_session, new_store, wave
@@ -93,6 +95,23 @@ def test_old_versions_are_counted_by_their_time_and_dropped(
 def test_a_version_that_is_gone_meanwhile_counts_as_old(tmp_path: Path) -> None:
     store = new_store(tmp_path / "s")
     assert upkeep.committed(store.layout, "turns", 99) < upkeep.committed(store.layout, "turns", 1)
+
+
+def test_a_version_that_is_there_and_cannot_be_read_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a wave that runs would pass for garbage."""
+
+    def flaky(*args: Any, **options: Any) -> lance.LanceDataset:
+        if options.get("version") is None:
+            return real(*args, **options)
+        raise OSError("503 Slow Down")
+
+    store = new_store(tmp_path / "s")
+    real = lance.dataset
+    monkeypatch.setattr(lance, "dataset", flaky)
+    with pytest.raises(StoreError, match="503"):
+        upkeep.committed(store.layout, "turns", 1)
 
 
 def test_of_the_accesses_of_an_edge_the_latest_is_kept(tmp_path: Path) -> None:
