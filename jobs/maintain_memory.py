@@ -253,7 +253,10 @@ def _purge(args: argparse.Namespace) -> Result:
     size = ""
     if done.bytes_before is not None and done.bytes_after is not None:
         size = f", {done.bytes_before / 1e6:.1f} MB are now {done.bytes_after / 1e6:.1f} MB"
-    text = f"purged: {_counted(done.rows)} deleted{size}"
+    text = (
+        "purged: nothing that was forgotten is on the disk any more"
+        f" ({_counted(done.rows)} besides what `forget` had taken out{size})"
+    )
     return asdict(done) | {"purged_at": done.purged_at.isoformat()}, text
 
 
