@@ -28,6 +28,8 @@ _VERBS = word_list("verbs")
 _EMPTY_VERBS = word_list("empty_verbs")
 _LINKING = word_list("linking")
 
+_OPENING_SIGNS = frozenset("[{<'\"-")
+
 MAX_OBJECT = 8
 """The most words of an object: what is longer is a clause and no thing."""
 
@@ -54,11 +56,26 @@ class Clause:
 def relation_words(words: Words, clause: Clause) -> str:
     """The clause's verb in snake_case base form: "works for" is ``work_for``."""
     start, end = clause.verb
+    if _is_plan(words.lower, clause):
+        return "plan_to"
     if clause.verb == clause.object:  # "I can swim", "my dog bites": nothing follows the verb
         return "can" if words.lower[start - 1] in ("can", "could", "ca", "cannot") else "do"
     said = [word for word in words.lower[start:end] if word not in _ADVERBS | NEGATIONS]
-    parts = [word if i else lemma(word) for i, word in enumerate(said)]
+    parts = [word if i else _base(word) for i, word in enumerate(said)]
     return "_".join([word for word in parts if word.isalpha()][:4]) or "be"
+
+
+def _is_plan(lower: Sequence[str], clause: Clause) -> bool:
+    """As in "I'm going to move", which goes nowhere; "going to work" does."""
+    if lower[clause.verb[0] : clause.verb[1]] != ("going", "to"):
+        return False
+    said = lower[clause.object[0] : clause.object[1]]
+    return said[0] in _VERBS | {"be", "have", "do"} and said not in (("work",), ("camp",))
+
+
+def _base(verb: str) -> str:
+    """The base form of a verb; "'s" behind "he" or "she" is "is"."""
+    return "be" if verb == "'s" else lemma(verb)
 
 
 def clauses(words: Words) -> list[Clause]:
@@ -102,7 +119,10 @@ def _subject(words: Words, i: int, end: int) -> Span | None:
             if not lower[stop - 1].replace("'", "").isalpha():
                 break
             if _verb_like(lower[stop], lower[stop - 1]):
-                return i, stop
+                named = stop
+                while named > i + 2 and lower[named - 1] in _ADVERBS:
+                    named -= 1
+                return i, named
         return None
     if words.text[words.starts[i]].isupper() and lower[i] not in _OPENERS:
         if lower[i].endswith("ing"):
@@ -157,7 +177,7 @@ def _predicate(
             denied = denied or word != "no"
             if word == "no":
                 break
-        elif word in _AUXILIARIES:
+        elif word in _AUXILIARIES or (word == "'s" and lower[i - 1] in ("he", "she")):
             verb_start = i
         elif word not in _ADVERBS:
             break
@@ -165,9 +185,11 @@ def _predicate(
     if i >= end or lower[i] in _BREAKS or lower[i] == ",":
         return [], max(i, subject[1])
     main = lower[i]
-    auxiliary = lemma(lower[verb_start]) if verb_start >= 0 else ""
+    auxiliary = _auxiliary(lower[verb_start], main) if verb_start >= 0 else ""
     if auxiliary in _LINKING and not _is_verb_form(main, auxiliary):
         verb_end = i  # "am a chef", "have two dogs": the auxiliary is the verb
+    elif auxiliary == "do" and not denied and (lemma(main) != main or main not in _VERBS):
+        verb_end = i  # "do gigs", "did a lot of work"
     elif verb_start >= 0 and not main.isalpha():
         verb_end = i
     elif verb_start < 0 and not main.isalpha():
@@ -176,6 +198,11 @@ def _predicate(
         verb_start, verb_end = i, i + 1
     verb_end = _particles(lower, verb_start, verb_end, end)
     return _objects(words, subject, (verb_start, verb_end), end, denied, is_question)
+
+
+def _auxiliary(word: str, following: str) -> str:
+    """The base form of an auxiliary; "'s" is "has" before "got" and "been", else "is"."""
+    return "have" if word == "'s" and following in ("been", "got", "had") else _base(word)
 
 
 def _is_verb_form(word: str, auxiliary: str) -> bool:
@@ -192,7 +219,7 @@ def _particles(lower: Sequence[str], start: int, i: int, end: int) -> int:
         i += 1
     if (
         (
-            lemma(lower[start]) == "be"
+            _base(lower[start]) == "be"
             and i + 1 < end
             and lower[i + 1] in _PREPOSITIONS - {"as", "out"}
         )
@@ -222,16 +249,22 @@ def _objects(
         span = _trim(lower, a + no, min(b, a + no + MAX_OBJECT))
         if span:
             found.append(Clause(subject, verb, span, denied or no, is_question))
-    if not found and lemma(lower[verb[0]]) in _VERBS - _EMPTY_VERBS and verb[1] - verb[0] == 1:
+    says_nothing_else = all(w in _ADVERBS or w in _TAIL for w in lower[verb[1] : stop])
+    is_alone = verb[1] - verb[0] == 1 and lemma(lower[verb[0]]) in _VERBS - _EMPTY_VERBS
+    if not found and is_alone and says_nothing_else:
         found.append(Clause(subject, verb, verb, denied, is_question))
     return found, max(stop, verb[1])
 
 
 def _starts_clause(words: Words, i: int, end: int, subject: Span) -> bool:
     lower = words.lower
+    if _is_about_nothing(lower, i, end):
+        return True
     if lower[i] in (",", "and", "or", "that", "-"):
         j = i + 1
         while j < end and lower[j] in _OPENERS:
+            if _is_about_nothing(lower, j, end):
+                return True
             j += 1
         if j < end and (_subject(words, j, end) or lower[j] in _BREAKS):
             return True
@@ -239,6 +272,13 @@ def _starts_clause(words: Words, i: int, end: int, subject: Span) -> bool:
             return True  # "..., do you?"
         return _is_joint(lower, i, end, subject)
     return lower[i] in _PRONOUNS and i + 1 < end
+
+
+def _is_about_nothing(lower: Sequence[str], i: int, end: int) -> bool:
+    """As in "it is", "that keeps", "there are": a clause whose subject is no thing with a name."""
+    if lower[i] not in ("it", "that", "this", "there") or i + 1 >= end:
+        return False
+    return lower[i + 1] in _AUXILIARIES or lower[i + 1] == "'s" or _third_person(lower[i + 1])
 
 
 def _parts(lower: Sequence[str], start: int, stop: int) -> Iterator[Span]:
@@ -254,13 +294,15 @@ def _parts(lower: Sequence[str], start: int, stop: int) -> Iterator[Span]:
 
 
 def _trim(lower: Sequence[str], start: int, end: int) -> Span | None:
-    while start < end and (lower[start] in _ADVERBS or lower[start] in _DETERMINERS - {"the"}):
+    light = _ADVERBS | _OPENING_SIGNS | (_DETERMINERS - {"the"})
+    while start < end and lower[start] in light:
         start += 1
     loose = _TAIL | _PREPOSITIONS | _DETERMINERS
     while end > start + 1 and (lower[end - 1] in loose or not lower[end - 1][0].isalnum()):
         end -= 1
     has_content = any(
-        word not in _PREPOSITIONS and word not in _DETERMINERS for word in lower[start:end]
+        word[0].isalnum() and word not in loose and word not in _ADVERBS
+        for word in lower[start:end]
     )
     pronoun_only = end - start == 1 and lower[start] in _PRONOUNS | {
         "it",

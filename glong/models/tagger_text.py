@@ -215,8 +215,11 @@ def _from_here(said: str) -> str:
 
 
 def _open_relation(trigger: str) -> str:
-    """The verb's words in snake_case, its first in base form, without adverbs and negations."""
-    left_out = NEGATIONS | word_list("adverbs")
+    """The verb's words in snake_case, its first in base form, without what is no part of it.
+
+    Left out are adverbs, articles, negations, and the "you" of "are you afraid of dogs".
+    """
+    left_out = NEGATIONS | word_list("adverbs") | word_list("determiners") | word_list("pronouns")
     said = [word for word in split_words(trigger).lower if word not in left_out]
     parts = [word if i else lemma(word) for i, word in enumerate(said)]
     return "_".join([word for word in parts if word.isalpha()][:4])

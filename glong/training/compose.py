@@ -1,17 +1,19 @@
 """Exchanges made of plain sentences: what single sentences cannot teach.
 
-A yes or no to the question before, an answer of one noun, somebody else's facts and the pronoun
-that stands for them, a denial. Words of ours around facts of the data; pure, a seeded generator is
-an argument.
+A yes or no to the question before, an answer of one noun or of several, somebody else's facts and
+the pronoun that stands for them, a denial. Words of ours around facts of the data; pure: a seeded
+generator is an argument.
 """
 
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mention
 from glong.training.labelling import denied
-from glong.words import Words, lemma, split_words
+from glong.words import lemma, split_words
 
 __all__ = ["compose"]
 
@@ -73,8 +75,12 @@ def compose(
 
     A kind that no drawn sentence suits is left out in its turn.
     """
+    alike: dict[str, list[Sentence]] = defaultdict(list)
+    for sentence in sentences:
+        alike[sentence[1].relation].append(sentence)
     kinds: tuple[Callable[[Sentence, random.Random], list[LabelledTurn]], ...] = (
         _yes_or_no, _someone, _pronoun, _pronoun_back, _denial, _short_answer,
+        partial(_list_answer, alike=alike),
     )  # fmt: skip
     for number in range(n):
         kind = kinds[number % len(kinds)]
@@ -84,59 +90,64 @@ def compose(
             yield LabelledDialogue("composed", tuple(turns))
 
 
-def _phrase(sentence: Sentence) -> tuple[Words, list[str], int] | None:
-    """Words from verb to object of "I VERB OBJECT", the verb plain; where the object begins."""
+@dataclass(frozen=True, slots=True)
+class _Phrase:
+    """The words from verb to object of "I VERB OBJECT", the verb plain.
+
+    ``n_verb`` words are the verb's, the object begins at word ``offset``.
+    """
+
+    words: list[str]
+    n_verb: int
+    offset: int
+
+
+def _phrase(sentence: Sentence) -> _Phrase | None:
     text, fact = sentence
     words = split_words(text)
     if fact.subject or not fact.trigger or fact.relation.startswith("not_"):
         return None
-    start, _ = fact.trigger.span
+    start, stop = fact.trigger.span
     begin, end = fact.object.span
     # Only "I like cats" as it stands: no auxiliary or denial before the verb, no past.
     if start != 1 or begin < start or words.lower[0] != "i" or end - start > 9:
         return None
     verb = words.lower[start]
-    if verb in ("'m", "am"):
-        return words, ["be", *words.lower[start + 1 : end]], begin - start
-    if lemma(verb) != verb:
+    is_state = verb in ("'m", "am")
+    if not is_state and lemma(verb) != verb:
         return None
-    return words, list(words.lower[start:end]), begin - start
+    said = ["be" if is_state else verb, *words.lower[start + 1 : end]]
+    return _Phrase(said, min(stop, begin) - start, begin - start)
 
 
 def _turn(text: str, *facts: Fact, speaker: str = "Speaker 1") -> LabelledTurn:
     return LabelledTurn(speaker, text, facts)
 
 
-def _placed(fact: Fact, prefix: int, phrase: Sequence[str], offset: int, back: int = 0) -> Fact:
+def _placed(fact: Fact, prefix: int, phrase: _Phrase, back: int = 0) -> Fact:
     """The fact where the phrase begins at word ``prefix``."""
-    target = Mention((prefix + offset, prefix + len(phrase)), back)
-    trigger = Mention((prefix, prefix + offset), back) if offset else None
+    target = Mention((prefix + phrase.offset, prefix + len(phrase.words)), back)
+    trigger = Mention((prefix, prefix + phrase.n_verb), back) if phrase.n_verb else None
     return replace(fact, object=target, trigger=trigger)
 
 
-def _as_question(phrase: Sequence[str]) -> tuple[str, int]:
-    """A yes-or-no question and how many words stand before the phrase's second word."""
-    if phrase[0] == "be":
-        return " ".join(["are you", *phrase[1:], "?"]), 1
-    return " ".join(["do you", *phrase, "?"]), 2
-
-
 def _yes_or_no(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
-    found = _phrase(sentence)
-    if found is None:
+    phrase = _phrase(sentence)
+    if phrase is None:
         return []
-    _, phrase, offset = found
-    question, prefix = _as_question(phrase)
-    fact = _placed(sentence[1], prefix, phrase, offset, back=1)
-    if phrase[0] == "be":
-        # "are you a chef": the verb is the question's first word.
-        fact = replace(fact, trigger=Mention((0, 1), 1))
+    is_state = phrase.words[0] == "be"
+    begin = ["are you", *phrase.words[1:]] if is_state else ["do you", *phrase.words]
+    fact = _placed(sentence[1], 1 if is_state else 2, phrase, back=1)
+    if is_state:
+        # "are you afraid of dogs": the verb is the question's first word and what follows "you".
+        n = phrase.n_verb
+        fact = replace(fact, trigger=Mention((0, n + 1 if n > 1 else 1), 1))
     yes = rng.random() < 0.5
     answer = rng.choice(_YES if yes else _NO)
-    if phrase[0] == "be":
-        answer = answer.replace("i do", "i am").replace("i don't", "i am not")
+    if is_state:
+        answer = answer.replace("i don't", "i am not").replace("i do", "i am")
     return [
-        _turn(question, speaker="Speaker 2"),
+        _turn(" ".join([*begin, "?"]), speaker="Speaker 2"),
         _turn(answer, fact if yes else denied(fact)),
     ]
 
@@ -156,39 +167,37 @@ def _third(phrase: Sequence[str], plural: bool) -> list[str]:
     return [verb + "s", *phrase[1:]]
 
 
-def _other(sentence: Sentence, rng: random.Random) -> tuple[str, bool, list[str], int] | None:
-    """Somebody else, whether they are several, the phrase for them, where its object begins."""
-    found = _phrase(sentence)
-    if found is None or "my" in found[1]:
+def _other(sentence: Sentence, rng: random.Random) -> tuple[str, bool, _Phrase] | None:
+    """Somebody else, whether they are several, and the phrase for them."""
+    phrase = _phrase(sentence)
+    if phrase is None or "my" in phrase.words:
         return None
     plural = rng.random() < 0.25
     who = rng.choice(_PLURAL if plural else _PEOPLE)
-    return who, plural, _third(found[1], plural), found[2]
+    return who, plural, replace(phrase, words=_third(phrase.words, plural))
 
 
 def _someone(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
     other = _other(sentence, rng)
     if other is None:
         return []
-    who, _, phrase, offset = other
+    who, _, phrase = other
     n = len(who.split())
-    fact = replace(_placed(sentence[1], n, phrase, offset), subject=Mention((0, n)))
-    return [_turn(" ".join([who, *phrase]) + rng.choice((".", " .", "!", "")), fact)]
+    fact = replace(_placed(sentence[1], n, phrase), subject=Mention((0, n)))
+    return [_turn(" ".join([who, *phrase.words]) + rng.choice((".", " .", "!", "")), fact)]
 
 
 def _pronoun(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
     other = _other(sentence, rng)
     if other is None:
         return []
-    who, plural, phrase, offset = other
+    who, plural, phrase = other
     first = [*who.split(), *rng.choice(_NEWS_PLURAL if plural else _NEWS).split(), "."]
     pronoun = "they" if plural else rng.choice(("she", "he"))
-    prefix = len(first) + 1
-    fact = replace(
-        _placed(sentence[1], prefix, phrase, offset), subject=Mention((0, len(who.split())))
-    )
+    fact = _placed(sentence[1], len(first) + 1, phrase)
+    fact = replace(fact, subject=Mention((0, len(who.split()))))
     # What the news itself says is no label of ours: the turn is not complete.
-    turn = _turn(" ".join([*first, pronoun, *phrase, "."]), fact)
+    turn = _turn(" ".join([*first, pronoun, *phrase.words, "."]), fact)
     return [replace(turn, is_complete=False)]
 
 
@@ -196,49 +205,72 @@ def _pronoun_back(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
     other = _other(sentence, rng)
     if other is None:
         return []
-    who, plural, phrase, offset = other
+    who, plural, phrase = other
     asked = who.replace("my ", "your ")
     begin = rng.choice(("how are" if plural else "how is", "tell me about"))
     start = len(begin.split())
     subject = Mention((start, start + len(asked.split())), 1)
-    fact = replace(_placed(sentence[1], 1, phrase, offset), subject=subject)
+    fact = replace(_placed(sentence[1], 1, phrase), subject=subject)
     pronoun = "they" if plural else rng.choice(("she", "he"))
     return [
         _turn(f"{begin} {asked} ?", speaker="Speaker 2"),
-        _turn(" ".join([pronoun, *phrase, "."]), fact),
+        _turn(" ".join([pronoun, *phrase.words, "."]), fact),
     ]
 
 
 def _denial(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
-    found = _phrase(sentence)
-    if found is None:
+    phrase = _phrase(sentence)
+    if phrase is None:
         return []
-    _, phrase, offset = found
     begin = ["i", rng.choice(("don't", "do not", "never"))]
-    if phrase[0] == "be":
-        begin, phrase = ["i"], ["am", "not", *phrase[1:]]
-        offset += 1
+    if phrase.words[0] == "be":
+        begin = ["i"]
+        said = ["am", "not", *phrase.words[1:]]
+        phrase = _Phrase(said, phrase.n_verb + 1, phrase.offset + 1)
     start = len(split_words(" ".join(begin)))
-    fact = denied(_placed(sentence[1], start, phrase, offset))
-    return [_turn(" ".join([*begin, *phrase]) + rng.choice((".", " .", "")), fact)]
+    fact = denied(_placed(sentence[1], start, phrase))
+    return [_turn(" ".join([*begin, *phrase.words]) + rng.choice((".", " .", "")), fact)]
 
 
 def _short_answer(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
-    text, fact = sentence
-    if fact.subject is not None:
+    return _answer([sentence], rng)
+
+
+def _list_answer(
+    sentence: Sentence, rng: random.Random, alike: Mapping[str, Sequence[Sentence]]
+) -> list[LabelledTurn]:
+    """Two or three objects of one relation: "hiking, old films and chess"."""
+    same = alike[sentence[1].relation]
+    return _answer([sentence, *(rng.choice(same) for _ in range(rng.randint(1, 2)))], rng)
+
+
+def _answer(sentences: Sequence[Sentence], rng: random.Random) -> list[LabelledTurn]:
+    """A question about the first one's relation, and the objects of all as the answer."""
+    asked = _questions(sentences[0][1].relation)
+    said = {split_words(text).span(*fact.object.span): fact for text, fact in sentences}
+    if not asked or any(fact.subject is not None for _, fact in sentences):
         return []
-    asked = _QUESTIONS.get(fact.relation, ())
-    if fact.relation.startswith("favorite_"):
-        thing = fact.relation.removeprefix("favorite_").replace("_", " ")
-        asked = (f"what is your favorite {thing} ?", f"favorite {thing} ?")
-    if not asked:
+    if len(said) != len(sentences) or any(" and " in one or "," in one for one in said):
         return []
-    answer = split_words(text).span(*fact.object.span)
-    n = len(split_words(answer))
     begin = rng.choice(("", "", "probably ", "well , ", "mostly "))
-    start = len(begin.split())
-    placed = replace(fact, object=Mention((start, start + n)), trigger=None)
+    parts = begin.split()
+    facts = []
+    for number, (target, fact) in enumerate(said.items()):
+        if number:
+            parts.append("and" if number == len(said) - 1 else ",")
+        start = len(split_words(" ".join(parts)))
+        parts.append(target)
+        place = Mention((start, start + len(split_words(target))))
+        facts.append(replace(fact, object=place, trigger=None))
     return [
         _turn(rng.choice(asked), speaker="Speaker 2"),
-        _turn(begin + answer + rng.choice(("", " .", "!")), placed),
+        _turn(" ".join(parts) + rng.choice(("", " .", "!")), *facts),
     ]
+
+
+def _questions(relation: str) -> Sequence[str]:
+    """What an answer of this relation may answer; none where we know no question."""
+    if not relation.startswith("favorite_"):
+        return _QUESTIONS.get(relation, ())
+    thing = relation.removeprefix("favorite_").replace("_", " ")
+    return f"what is your favorite {thing} ?", f"favorite {thing} ?"

@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 from glong.relations import is_denial
 from glong.training.compose import compose
@@ -25,13 +26,42 @@ def said(dialogue, mention):
 def test_every_kind_points_at_the_words_of_its_fact():
     objects = {split_words(text).span(*fact.object.span) for text, fact in SENTENCES}
     for dialogue in MADE:
-        (fact,) = dialogue.turns[-1].facts
-        assert said(dialogue, fact.object).removeprefix("a ") in objects
-        if fact.subject is not None:
-            assert (
-                said(dialogue, fact.subject).split()[0] in ("my", "your")
-                or said(dialogue, fact.subject).istitle()
-            )
+        for fact in dialogue.turns[-1].facts:
+            assert said(dialogue, fact.object).removeprefix("a ") in objects
+            if fact.subject is not None:
+                assert (
+                    said(dialogue, fact.subject).split()[0] in ("my", "your")
+                    or said(dialogue, fact.subject).istitle()
+                )
+
+
+def test_the_verb_ends_before_the_article_and_holds_what_a_question_parts():
+    pool = [(t, f) for t in ("I own a red car.", "I am afraid of dogs.") for f in plain_facts(t)]
+    verbs = {
+        said(dialogue, fact.trigger)
+        for dialogue in compose(pool, 60, random.Random(1))
+        for fact in dialogue.turns[-1].facts
+        if fact.trigger
+    }
+    assert verbs <= {
+        "own", "owns", "are you afraid of", "am not afraid of", "is afraid of", "are afraid of",
+    }  # fmt: skip
+    assert {"own", "are you afraid of"} <= verbs
+
+
+def test_an_answer_may_list_what_is_alike():
+    liked = {"tea", "old films", "chess"}
+    pool = [
+        (text, replace(fact, relation="like_general"))
+        for text in (f"I like {thing}." for thing in sorted(liked))
+        for fact in plain_facts(text)
+    ]
+    lists = [d for d in compose(pool, 60, random.Random(1)) if len(d.turns[-1].facts) > 1]
+    assert lists
+    for dialogue in lists:
+        objects = [said(dialogue, fact.object) for fact in dialogue.turns[-1].facts]
+        assert len(set(objects)) == len(objects)
+        assert set(objects) <= liked
 
 
 def test_a_no_denies_and_a_yes_does_not():
