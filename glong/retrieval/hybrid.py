@@ -17,12 +17,11 @@ from glong.config import HybridConfig
 from glong.retrieval.index import MemoryIndex
 from glong.retrieval.parts import candidates
 from glong.retrieval.query import Query, Scored
+from glong.retrieval.spread import AGAIN, asks_for_several, different, in_same_session
 from glong.validity import holds_at
 
 __all__ = ["combined", "factors", "mixed", "retrieve"]
 
-_SAME = 0.97
-"""Cosine from which two turns say the same."""
 _MOST_EDGES = 5
 """Triplets of a hit that are shown."""
 
@@ -32,7 +31,8 @@ def factors() -> Mapping[str, tuple[float, float]]:
     """Part -> its factor where speakers say equally much, and where one says everything."""
     text = files("glong.retrieval").joinpath("fusion.toml").read_text(encoding="utf-8")
     pairs = tomllib.loads(text)["factors"].items()
-    return MappingProxyType({part: (equal, one_side) for part, (equal, one_side) in pairs})
+    learnt = {part: (equal, one_side) for part, (equal, one_side) in pairs}
+    return MappingProxyType(learnt | {"again": (AGAIN, AGAIN)})
 
 
 def mixed(one_sided: float) -> Mapping[str, float]:
@@ -64,35 +64,23 @@ def retrieve(index: MemoryIndex, query: Query, config: HybridConfig) -> list[Sco
     found = candidates(index, query, config)
     if not found.parts:  # all are switched off
         return []
+    names = tuple(found.parts)
     values = np.array([*found.parts.values()], np.float32)
-    score = combined(values, tuple(found.parts), index.one_sided)
-    order = np.argsort(-score, kind="stable")
+    score = combined(values, names, index.one_sided)
+    if config.diversity and asks_for_several(query.text):
+        again, order = in_same_session(score, index.session[found.turns], 2 * config.k)
+        names, values = (*names, "again"), np.vstack([values, again])
+        score = score + np.float32(AGAIN) * again
+    else:
+        order = np.argsort(-score, kind="stable")
     if config.diversity:
-        order = _different(index, found.turns, order, config.k)
+        order = different(index.graph.turn_vectors, found.turns, order, config.k)
     best = order[: config.k]
     turns: list[int] = found.turns[best].tolist()
     shown = _shown(index, query, turns)
     rows = values[:, best].T.tolist()
-    parts = [dict(zip(found.parts, row, strict=True)) for row in rows]
+    parts = [dict(zip(names, row, strict=True)) for row in rows]
     return list(map(Scored, turns, shown, score[best].tolist(), parts))
-
-
-def _different(
-    index: MemoryIndex, turns: NDArray[np.int64], order: NDArray[np.intp], k: int
-) -> NDArray[np.intp]:
-    """The order with turns that say again what a better one says behind the first k others."""
-    vectors = index.graph.turn_vectors
-    first = vectors[turns[order[:k]]]
-    if np.count_nonzero(first @ first.T >= _SAME) <= len(first):  # each only with itself
-        return order
-    kept: list[int] = []
-    again: list[int] = []
-    for i in order.tolist():
-        if len(kept) == k:
-            break
-        said = vectors[turns[kept]] @ vectors[turns[i]] if kept else np.zeros(1)
-        (again if said.max() >= _SAME else kept).append(i)
-    return np.array([*kept, *again], dtype=np.intp)
 
 
 def _shown(index: MemoryIndex, query: Query, turns: Sequence[int]) -> Iterator[tuple[int, ...]]:

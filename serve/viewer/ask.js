@@ -30,6 +30,7 @@ const MEANING = {
   weight: "weight of its facts",
   recency: "how recent it is",
   closed: "a later fact closed it",
+  again: "better hits of its session, where several are asked for",
   similarity: "meaning of the fact",
 };
 

@@ -14,6 +14,7 @@ from glong.models.fake import FakeEncoder
 from glong.retrieval import MemoryIndex, Query, Scored, query_text, retrieve
 from glong.retrieval.hybrid import combined, factors
 from glong.retrieval.parts import PARTS
+from glong.retrieval.spread import asks_for_several, in_same_session
 from glong.validity import holds_at
 from tests.glong.evaluation.memories import DAY_S, FACTS, START_S, TALK, memory, query
 from tests.glong.retrieval.random_memories import TEXTS, memories, snapshot
@@ -112,6 +113,48 @@ def test_turns_that_say_the_same_go_behind_the_others() -> None:
     assert {hit.turn for hit in everything[3:]} < {0, 1, 2}
     repeated = retrieve(index, asked, replace(HYBRID.at_k(3), diversity=False))
     assert {hit.turn for hit in repeated} == {0, 1, 2}
+
+
+def test_where_several_are_asked_for_the_next_session_comes_before_the_same_one() -> None:
+    said = [("session_1", "Mira", f"I saw a doctor about my {it}") for it in ("ear", "back")]
+    said += [("session_2", "Mira", "The day was long, and a doctor looked at my knee at last")]
+    index = MemoryIndex.of(memory(said, []))
+    counted = query("How many times did I see a doctor about my ear or back?")
+    plain = replace(counted, text=counted.text.replace("How many times did I", "Did I"))
+
+    def found(asked: Query, config: HybridConfig) -> list[Scored]:
+        return retrieve(index, asked, config)
+
+    assert [hit.turn for hit in found(plain, HYBRID.at_k(3))][2] == 2
+    alone = [hit.turn for hit in found(counted, replace(HYBRID.at_k(3), diversity=False))]
+    hits = found(counted, HYBRID.at_k(3))
+    assert [hit.parts["again"] for hit in hits if hit.turn == alone[1]] == [1]
+    assert [hit.parts["again"] for hit in hits if hit.turn in (alone[0], 2)] == [0, 0]
+    scores = [hit.score for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+    assert all("again" not in hit.parts for hit in found(plain, HYBRID))
+
+
+@pytest.mark.parametrize(
+    ("text", "several"),
+    [
+        ("How many doctors did I visit?", True),
+        ("What is the total weight of my orders?", True),
+        ("In which order did I visit the museums?", True),
+        ("How old am I?", False),
+        ("Where did I order lunch?", True),  # harmless: only near ties change
+        ("When did Mira move?", False),
+    ],
+)
+def test_a_query_that_counts_adds_up_or_orders_asks_for_several(text: str, several: bool) -> None:
+    assert asks_for_several(text) is several
+
+
+def test_choosing_apart_is_a_greedy_choice_by_score_less_what_the_session_has() -> None:
+    score = np.array([3.0, 2.9, 2.5, 0.1], np.float32)
+    again, order = in_same_session(score, np.array([7, 7, 8, 7]), 3)
+    assert order.tolist() == [0, 2, 1, 3]
+    assert again.tolist() == [0, 1, 0, 2]
 
 
 def test_a_hit_shows_its_nearest_triplets() -> None:
