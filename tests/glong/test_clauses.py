@@ -32,6 +32,16 @@ def stated(text):
         ("Anna lives in Oslo.", [("Anna", "live_in", "Oslo")]),
         ("I can't swim.", [("I", "not do", "swim")]),
         ("we just bought a house!", [("we", "buy", "house")]),
+        ("she's a lawyer", [("she", "be", "lawyer")]),
+        ("he's got a dog", [("he", "get", "dog")]),
+        ("my husband already has one child", [("my husband", "have", "one child")]),
+        ("I usually do gigs on Saturdays", [("I", "do", "gigs on Saturdays")]),
+        ("I don't work on Sundays", [("I", "not work_on", "Sundays")]),
+        ("I swim", [("I", "do", "swim")]),
+        ("I'm going to try your recipe", [("I", "plan_to", "try your recipe")]),
+        ("we are going to the movies", [("we", "go_to", "the movies")]),
+        ("I'm going to work", [("I", "go_to", "work")]),
+        ("I have a friend that likes to eat", [("I", "have", "friend")]),
     ],
 )
 def test_a_plain_clause_is_read(text, expected):
@@ -62,6 +72,16 @@ def test_a_new_subject_ends_the_object():
 
 def test_a_question_to_the_other_states_nothing():
     assert stated("Do you like basketball?") == []
+
+
+@pytest.mark.parametrize("text", ["I love them", "my wife didn't like it!", "what I want"])
+def test_a_verb_without_the_thing_it_is_about_says_nothing(text):
+    assert stated(text) == []
+
+
+def test_what_is_said_of_nothing_with_a_name_ends_the_object():
+    assert stated("I love to run and that keeps me in shape") == [("I", "love_to", "run")]
+    assert stated("I am not afraid to fly, either") == [("I", "not be_afraid_to", "fly")]
 
 
 def test_a_clause_in_a_question_says_so():

@@ -50,3 +50,41 @@ def test_rates_count_what_was_found_over_judged_turns():
 def test_a_failure_makes_an_output_invalid():
     assert scored([], [], failures=[Failure("extract", "x", "y")]).valid_rate == 0
     assert scored([], []).valid_rate == 1
+
+
+def test_who_says_i_or_you_is_named_as_the_gold_names_them():
+    gold = [Triplet("speaker2", "like", "tea", 0), Triplet("speaker2's dog", "be", "old", 1)]
+    found = [Triplet("I", "like", "tea", 0), Triplet("your dog", "be", "old", 1)]
+    assert scored(gold, found).recall == 1
+    swapped = [Triplet("I", "like", "tea", 1), Triplet("your dog", "be", "old", 0)]
+    assert scored(gold, swapped).recall == 0
+
+
+def test_a_favorite_thing_and_a_name_are_stated_of_their_owner():
+    gold = [
+        Triplet("speaker1's favorite color", "be", "red", 1),
+        Triplet("speaker1's favorite disney character", "be", "Goofy", 1),
+        Triplet("speaker1's name", "be", "Bob", 1),
+    ]
+    found = [
+        Triplet("I", "favorite_color", "red", 1),
+        Triplet("my favorite disney character", "be", "Goofy", 1),
+        Triplet("I", "name", "Bob", 1),
+    ]
+    assert scored(gold, found).recall == 1
+
+
+@pytest.mark.parametrize(
+    ("gold", "found", "is_match"),
+    [
+        ("can_afford_to", "afford_to", True),
+        ("born_in", "be_born_in", True),
+        ("not_born_in", "not_be_born_in", True),
+        ("not_born_in", "be_born_in", False),
+        ("be", "can", False),
+    ],
+)
+def test_what_says_when_or_how_is_no_part_of_a_soft_match(gold, found, is_match):
+    scores = scored([Triplet("I", gold, "Rome", 1)], [Triplet("I", found, "Rome", 1)], judged=1)
+    assert scores.soft_recall == is_match
+    assert scores.recall == 0
