@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glong.cli.exits import DONE
-from glong.cli.opening import open_memory, open_store, question_of, writing_to
+from glong.cli.opening import (
+    check_dialogue,
+    open_memory,
+    open_store,
+    question_of,
+    writing_to,
+)
 from glong.cli.text import show
 from glong.errors import ConfigError
 from glong.types import Hit
@@ -60,6 +66,7 @@ def _drawing(args: argparse.Namespace) -> "Drawing":
 
 def _graph_and_hits(args: argparse.Namespace) -> "tuple[MemoryGraph, tuple[Hit, ...]]":
     """One dialogue's graph; models are loaded only where there is a query."""
+    check_dialogue(args)
     if not args.query:
         return open_store(args).read_graph(args.tenant, args.dialogue), ()
     with open_memory(args) as memory:

@@ -6,15 +6,27 @@ Stores and models are imported when they are opened, so that the command line it
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from glong.errors import ConfigError
+from glong.errors import ConfigError, NotFoundError
 
 if TYPE_CHECKING:
     from glong.memory import Memory
     from glong.store import Store
 
-__all__ = ["open_memory", "open_store", "question_of", "writing_to"]
+__all__ = [
+    "check_dialogue",
+    "open_dialogue",
+    "open_memory",
+    "open_store",
+    "question_of",
+    "writing_to",
+]
+
+
+_SHOWN = 5
+"""Dialogues that an error names."""
 
 
 def open_memory(args: argparse.Namespace, *, create: bool = False) -> "Memory":
@@ -41,6 +53,33 @@ def open_store(args: argparse.Namespace) -> "Store":
     from glong.store import Store
 
     return Store.open(args.store)
+
+
+def open_dialogue(args: argparse.Namespace) -> "Memory":
+    """The memory, where it has ``--dialogue``; that is looked up before models are loaded.
+
+    Raises:
+        GlongError: as :func:`check_dialogue` and :func:`open_memory`.
+    """
+    check_dialogue(args)
+    return open_memory(args)
+
+
+def check_dialogue(args: argparse.Namespace) -> None:
+    """See whether the store has ``--dialogue``.
+
+    Raises:
+        StoreNotFoundError: there is no store.
+        NotFoundError: it has no such dialogue; the message names some that it has.
+    """
+    store = open_store(args)
+    try:
+        store.sessions_of(args.tenant, args.dialogue)
+    except NotFoundError as error:
+        there = store.dialogues(args.tenant).column("dialogue_id").to_pylist()
+        close = get_close_matches(args.dialogue, there, _SHOWN) or there[:_SHOWN]
+        shown = f" Some of its {len(there):,}: {', '.join(map(repr, close))}." if there else ""
+        raise NotFoundError(f"{error}{shown or ' It has none: glong build adds them.'}") from None
 
 
 def question_of(args: argparse.Namespace) -> dict[str, Any]:
