@@ -87,7 +87,10 @@ _LOWEST = {
 def _train(args: argparse.Namespace) -> dict[str, Any]:
     import torch
 
+    from glong.config import ExtractorSpec
+    from glong.models.tagger import TaggerExtractor
     from glong.models.tagger_weights import new_net
+    from glong.rules import RuleExtractor
     from glong.training.datasets import persona_dialogues, training_dialogues
     from jobs.tagger.card import export, judge, write_card
     from jobs.tagger.loop import Loop, Settings
@@ -126,11 +129,13 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
         return {"finished": False}
     folder = args.out / "export"
     export(loop, classes, THRESHOLD, folder)
-    scores = judge(folder, args.data)
+    spec = ExtractorSpec(backend="tagger", model=str(folder))
+    scores = judge(TaggerExtractor.load(spec), args.data)
+    patterns = judge(RuleExtractor(), args.data)
     options = {
         name: getattr(args, name) for name in ("epochs", "teacher_epochs", "composed", "seed")
     }
-    write_card(folder, args.data, loop, dialogues, scores, options)
+    write_card(folder, args.data, loop, dialogues, scores, patterns, options)
     write_json(scores, args.out / "scores.json")
     print(f"tagger: written to {folder}")
     return {"finished": True, "sets": scores}
