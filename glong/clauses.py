@@ -8,11 +8,10 @@ pair of word numbers, the second exclusive. Knows nothing of turns, sessions or 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from glong.words import NEGATIONS, Words, lemma, word_list
+from glong.objects import MAX_OBJECT, parts, trimmed
+from glong.words import NEGATIONS, Span, Words, lemma, word_list
 
-__all__ = ["Clause", "Span", "clauses", "relation_words"]
-
-Span = tuple[int, int]
+__all__ = ["Clause", "clauses", "relation_words"]
 
 _ENDS = word_list("ends")
 _BREAKS = word_list("breaks")
@@ -27,11 +26,11 @@ _OPENERS = word_list("openers")
 _VERBS = word_list("verbs")
 _EMPTY_VERBS = word_list("empty_verbs")
 _LINKING = word_list("linking")
-
-_OPENING_SIGNS = frozenset("[{<'\"-")
-
-MAX_OBJECT = 8
-"""The most words of an object: what is longer is a clause and no thing."""
+_AMOUNTS = word_list("amounts")
+_FILLERS = word_list("fillers")
+_STATES = word_list("states")
+_NOUNS_TOO = word_list("nouns_too")
+_FEELINGS = word_list("feelings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,20 @@ def relation_words(words: Words, clause: Clause) -> str:
 
 
 def _is_plan(lower: Sequence[str], clause: Clause) -> bool:
-    """As in "I'm going to move", which goes nowhere; "going to work" does."""
-    if lower[clause.verb[0] : clause.verb[1]] != ("going", "to"):
+    """As in "I'm going to move", which goes nowhere; "going to work" and "to a play" do."""
+    start, stop = clause.verb
+    if lower[start:stop] != ("going", "to") or clause.object[0] != stop:
         return False
-    said = lower[clause.object[0] : clause.object[1]]
-    return said[0] in _VERBS | {"be", "have", "do"} and said not in (("work",), ("camp",))
+    verb, *rest = lower[stop : clause.object[1]]
+    if verb in _NOUNS_TOO:
+        return bool(rest) and rest[0] in _PREPOSITIONS | _DETERMINERS | _POSSESSIVES
+    return verb in _VERBS | {"be", "have", "do"}
+
+
+def _is_guess(lower: Sequence[str], clause: Clause) -> bool:
+    """As in "it's going to be fun" and "I was going to move": no plan that anybody has."""
+    was = clause.verb[0] > 0 and lower[clause.verb[0] - 1] in ("was", "were")
+    return _is_plan(lower, clause) and (was or lower[clause.object[0]] in _FEELINGS)
 
 
 def _base(verb: str) -> str:
@@ -94,7 +102,7 @@ def clauses(words: Words) -> list[Clause]:
             else:
                 position += 1  # "and" before a second verb of the same subject
             read, position = _predicate(words, subject, position, end, is_question)
-            found += read
+            found += [clause for clause in read if not _is_guess(words.lower, clause)]
     return found
 
 
@@ -128,7 +136,11 @@ def _subject(words: Words, i: int, end: int) -> Span | None:
         if lower[i].endswith("ing"):
             return None
         stop = i + 1
-        while stop < end and words.text[words.starts[stop]].isupper() and stop < i + 3:
+        while (
+            stop < min(end, i + 3)
+            and words.text[words.starts[stop]].isupper()
+            and lower[stop] not in _PRONOUNS
+        ):
             stop += 1
         if stop < end and _third_person(lower[stop]) and lower[i].isalpha() and len(lower[i]) > 1:
             return i, stop
@@ -188,7 +200,9 @@ def _predicate(
     auxiliary = _auxiliary(lower[verb_start], main) if verb_start >= 0 else ""
     if auxiliary in _LINKING and not _is_verb_form(main, auxiliary):
         verb_end = i  # "am a chef", "have two dogs": the auxiliary is the verb
-    elif auxiliary == "do" and not denied and (lemma(main) != main or main not in _VERBS):
+    elif auxiliary == "do" and not denied and main in _FILLERS:
+        return [], i + 1  # "I do that too"
+    elif auxiliary == "do" and not denied and _is_done(lower, i, end):
         verb_end = i  # "do gigs", "did a lot of work"
     elif verb_start >= 0 and not main.isalpha():
         verb_end = i
@@ -200,9 +214,20 @@ def _predicate(
     return _objects(words, subject, (verb_start, verb_end), end, denied, is_question)
 
 
-def _auxiliary(word: str, following: str) -> str:
-    """The base form of an auxiliary; "'s" is "has" before "got" and "been", else "is"."""
-    return "have" if word == "'s" and following in ("been", "got", "had") else _base(word)
+def _is_done(lower: Sequence[str], i: int, end: int) -> bool:
+    """Whether a word after "do" is what is done ("do gigs"), and no verb that "do" stresses."""
+    word = lower[i]
+    if word in _DETERMINERS | _POSSESSIVES | _AMOUNTS or lemma(word) != word:
+        return True
+    following = lower[i + 1] if i + 1 < end else ""
+    follows_verb = _PREPOSITIONS | _DETERMINERS | _POSSESSIVES | _PRONOUNS | _FILLERS
+    return word not in _VERBS and following not in follows_verb
+
+
+def _auxiliary(word: str, main: str) -> str:
+    """The base form of an auxiliary; "'s" is "has" before a participle, unless that is a state."""
+    is_past = main == "got" or (_is_verb_form(main, "have") and lemma(main) in _VERBS)
+    return "have" if word == "'s" and is_past and main not in _STATES else _base(word)
 
 
 def _is_verb_form(word: str, auxiliary: str) -> bool:
@@ -244,9 +269,9 @@ def _objects(
     ):
         stop += 1
     found = []
-    for a, b in _parts(lower, verb[1], stop):
+    for a, b in parts(lower, verb[1], stop):
         no = lower[a] == "no"
-        span = _trim(lower, a + no, min(b, a + no + MAX_OBJECT))
+        span = trimmed(lower, a + no, min(b, a + no + MAX_OBJECT))
         if span:
             found.append(Clause(subject, verb, span, denied or no, is_question))
     says_nothing_else = all(w in _ADVERBS or w in _TAIL for w in lower[verb[1] : stop])
@@ -258,12 +283,12 @@ def _objects(
 
 def _starts_clause(words: Words, i: int, end: int, subject: Span) -> bool:
     lower = words.lower
-    if _is_about_nothing(lower, i, end):
+    if _is_about_nothing(lower, i, end, joined=False):
         return True
     if lower[i] in (",", "and", "or", "that", "-"):
         j = i + 1
         while j < end and lower[j] in _OPENERS:
-            if _is_about_nothing(lower, j, end):
+            if _is_about_nothing(lower, j, end, joined=lower[i] != "that"):
                 return True
             j += 1
         if j < end and (_subject(words, j, end) or lower[j] in _BREAKS):
@@ -274,41 +299,15 @@ def _starts_clause(words: Words, i: int, end: int, subject: Span) -> bool:
     return lower[i] in _PRONOUNS and i + 1 < end
 
 
-def _is_about_nothing(lower: Sequence[str], i: int, end: int) -> bool:
-    """As in "it is", "that keeps", "there are": a clause whose subject is no thing with a name."""
+def _is_about_nothing(lower: Sequence[str], i: int, end: int, joined: bool) -> bool:
+    """As in "it is", "there are": a clause whose subject is no thing with a name.
+
+    "that" and "this" are so only behind a comma or "and": "food that has nuts" is one thing.
+    """
     if lower[i] not in ("it", "that", "this", "there") or i + 1 >= end:
         return False
-    return lower[i + 1] in _AUXILIARIES or lower[i + 1] == "'s" or _third_person(lower[i + 1])
-
-
-def _parts(lower: Sequence[str], start: int, stop: int) -> Iterator[Span]:
-    """Part "cats, dogs and a bird" into three spans."""
-    begin = start
-    for i in range(start, stop):
-        if lower[i] in (",", "and", "or", "&", "-"):
-            if i > begin:
-                yield begin, i
-            begin = i + 1
-    if begin < stop:
-        yield begin, stop
-
-
-def _trim(lower: Sequence[str], start: int, end: int) -> Span | None:
-    light = _ADVERBS | _OPENING_SIGNS | (_DETERMINERS - {"the"})
-    while start < end and lower[start] in light:
-        start += 1
-    loose = _TAIL | _PREPOSITIONS | _DETERMINERS
-    while end > start + 1 and (lower[end - 1] in loose or not lower[end - 1][0].isalnum()):
-        end -= 1
-    has_content = any(
-        word[0].isalnum() and word not in loose and word not in _ADVERBS
-        for word in lower[start:end]
-    )
-    pronoun_only = end - start == 1 and lower[start] in _PRONOUNS | {
-        "it",
-        "that",
-        "this",
-        "me",
-        "them",
-    }
-    return (start, end) if end > start and has_content and not pronoun_only else None
+    following = lower[i + 1]
+    if lower[i] in ("that", "this"):
+        is_present = following.endswith("s") and _third_person(following)
+        return joined and (following in ("is", "was", "'s", "are", "were") or is_present)
+    return following in _AUXILIARIES or following == "'s" or _third_person(following)

@@ -10,7 +10,7 @@ from glong.clauses import Clause, clauses, relation_words
 from glong.ids import text_hash
 from glong.relations import denial_of, relations
 from glong.types import Extraction, Session, Triplet, Turn
-from glong.words import Words, lemma, split_words, word_list
+from glong.words import Span, Words, lemma, split_words, word_list
 
 __all__ = ["RULES", "RuleExtractor", "says_something", "stated_relation", "subject_words"]
 
@@ -59,14 +59,28 @@ def subject_words(words: Words) -> Iterator[tuple[Clause, tuple[int, int] | None
         if first in _SPEAKER:
             subject = None
         elif first in _THIRD:
-            if someone is None:
+            if someone is None or (first != "they" and _are_several(words, someone)):
                 continue
             subject = someone
         else:
-            subject = someone = clause.subject
+            subject = clause.subject
+            if _is_someone(words, subject):
+                someone = subject
         if first not in ("you", "your") and says_something(words, clause):
             is_own = subject is not None and _own_thing(words, clause)
             yield clause, None if is_own else subject
+
+
+def _is_someone(words: Words, subject: Span) -> bool:
+    """Whether "she" or "they" may stand for it later: not for "you", nor for "my name"."""
+    first, last = words.lower[subject[0]], words.lower[subject[1] - 1]
+    return first not in ("you", "your") and last != "name"
+
+
+def _are_several(words: Words, subject: Span) -> bool:
+    """Whether it is "my parents", "our kids": no "she"."""
+    last = words.lower[subject[1] - 1]
+    return subject[1] - subject[0] > 1 and last.endswith("s") and lemma(last) != last
 
 
 def says_something(words: Words, clause: Clause) -> bool:

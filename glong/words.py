@@ -11,8 +11,10 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["NEGATIONS", "Words", "lemma", "split_words", "word_list"]
+__all__ = ["NEGATIONS", "Span", "Words", "lemma", "split_words", "word_list"]
 
+Span = tuple[int, int]
+"""First word and the word after the last."""
 NEGATIONS = frozenset({"not", "n't", "never", "no", "nt", "cannot", "nor", "without", "none"})
 
 _WORD = re.compile(

@@ -79,7 +79,7 @@ def check_dialogue(args: argparse.Namespace) -> None:
         there = store.dialogues(args.tenant).column("dialogue_id").to_pylist()
         close = get_close_matches(args.dialogue, there, _SHOWN) or there[:_SHOWN]
         shown = f" Some of its {len(there):,}: {', '.join(map(repr, close))}." if there else ""
-        raise NotFoundError(f"{error}{shown or ' It has none: glong build adds them.'}") from None
+        raise NotFoundError(f"{error}{shown or ' It has none: glong build adds them.'}") from error
 
 
 def question_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from glong.relations import relations
 from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mention
 from glong.training.labelling import denied
 from glong.words import lemma, split_words
@@ -97,7 +98,7 @@ class _Phrase:
     ``n_verb`` words are the verb's, the object begins at word ``offset``.
     """
 
-    words: list[str]
+    words: tuple[str, ...]
     n_verb: int
     offset: int
 
@@ -116,7 +117,7 @@ def _phrase(sentence: Sentence) -> _Phrase | None:
     is_state = verb in ("'m", "am")
     if not is_state and lemma(verb) != verb:
         return None
-    said = ["be" if is_state else verb, *words.lower[start + 1 : end]]
+    said = ("be" if is_state else verb, *words.lower[start + 1 : end])
     return _Phrase(said, min(stop, begin) - start, begin - start)
 
 
@@ -174,7 +175,7 @@ def _other(sentence: Sentence, rng: random.Random) -> tuple[str, bool, _Phrase] 
         return None
     plural = rng.random() < 0.25
     who = rng.choice(_PLURAL if plural else _PEOPLE)
-    return who, plural, replace(phrase, words=_third(phrase.words, plural))
+    return who, plural, replace(phrase, words=tuple(_third(phrase.words, plural)))
 
 
 def _someone(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
@@ -225,7 +226,7 @@ def _denial(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
     begin = ["i", rng.choice(("don't", "do not", "never"))]
     if phrase.words[0] == "be":
         begin = ["i"]
-        said = ["am", "not", *phrase.words[1:]]
+        said = ("am", "not", *phrase.words[1:])
         phrase = _Phrase(said, phrase.n_verb + 1, phrase.offset + 1)
     start = len(split_words(" ".join(begin)))
     fact = denied(_placed(sentence[1], start, phrase))
@@ -240,6 +241,9 @@ def _list_answer(
     sentence: Sentence, rng: random.Random, alike: Mapping[str, Sequence[Sentence]]
 ) -> list[LabelledTurn]:
     """Two or three objects of one relation: "hiking, old films and chess"."""
+    relation = relations().get(sentence[1].relation)
+    if relation is None or relation.single:
+        return []
     same = alike[sentence[1].relation]
     return _answer([sentence, *(rng.choice(same) for _ in range(rng.randint(1, 2)))], rng)
 

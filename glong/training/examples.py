@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from glong.clauses import Span
 from glong.types import Triplet, Turn
-from glong.words import split_words
+from glong.words import Span, split_words
 
 __all__ = [
     "Fact",

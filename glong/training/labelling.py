@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from glong.clauses import Span
 from glong.relations import denial_of, relations
 from glong.rules import stated_relation, subject_words
 from glong.training.examples import Fact, Mention
-from glong.words import Words, lemma, split_words, word_list
+from glong.words import Span, Words, lemma, split_words, word_list
 
 __all__ = ["denied", "may_be_named", "merged", "named", "plain_facts", "project", "spelled"]
 

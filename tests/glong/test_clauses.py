@@ -41,7 +41,17 @@ def stated(text):
         ("I'm going to try your recipe", [("I", "plan_to", "try your recipe")]),
         ("we are going to the movies", [("we", "go_to", "the movies")]),
         ("I'm going to work", [("I", "go_to", "work")]),
-        ("I have a friend that likes to eat", [("I", "have", "friend")]),
+        ("I'm going to work on my car", [("I", "plan_to", "work on my car")]),
+        ("I am going to a play tonight", [("I", "go_to", "play tonight")]),
+        ("I was going to be a doctor", []),
+        ("I'm going to love it", []),
+        ("He's always wanted a dog", [("He", "want", "dog")]),
+        ("She's married", [("She", "be", "married")]),
+        ("I do suffer from allergies", [("I", "suffer_from", "allergies")]),
+        ("I do it as well", []),
+        ("I bought this used car", [("I", "buy", "this used car")]),
+        ("I don't like food that has nuts", [("I", "not like", "food that has nuts")]),
+        ("I love \N{SLICE OF PIZZA}", [("I", "love", "\N{SLICE OF PIZZA}")]),
     ],
 )
 def test_a_plain_clause_is_read(text, expected):

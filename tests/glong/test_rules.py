@@ -23,6 +23,8 @@ def extracted(*texts):
             [("My brother", "move_to", "Oslo"), ("My brother", "work_at", "bank")],
         ),
         ("He works at a bank.", []),
+        ("My name is Willy and he's the sweetest dog", [("I", "name", "Willy")]),
+        ("My parents are old. She's a cook.", [("My parents", "be", "old")]),
         ("I think so too", []),
         ("Do you like tea?", []),
         ("You like tea.", []),
