@@ -66,7 +66,8 @@ class HybridConfig:
         weight: importance of a turn's triplets.
         recency: age of a turn.
         validity: facts that a later one closed count less, unless the query asks as of a time.
-        diversity: a hit that says again what a better one says goes behind.
+        diversity: a hit that says again what a better one says goes behind, and where a query
+            counts, adds up, orders or lists, hits of other sessions go before more of the same.
         n_candidates: turns that are looked at closely.
     """
 

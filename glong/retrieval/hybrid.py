@@ -1,7 +1,10 @@
 """Our own retrieval: what is known of each turn, added up, and k hits that differ. Pure.
 
+Best first; turns that say again what a better one says are behind all others.
+
 The factors are learnt (``jobs/train_fusion.py``) on five conversations of LoCoMo and half of the
-questions of a sample of LongMemEval, and lie in ``fusion.toml`` with what they were learnt on.
+questions of a sample of LongMemEval, and lie in ``fusion.toml`` with what they were learnt on; that
+of ``again``, which depends on the other hits, is in :mod:`glong.retrieval.spread`.
 """
 
 import tomllib
@@ -22,6 +25,8 @@ from glong.validity import holds_at
 
 __all__ = ["combined", "factors", "mixed", "retrieve"]
 
+_LOOK_AHEAD = 2
+"""Times k turns are looked at for what says the same, so that those of other sessions are there."""
 _MOST_EDGES = 5
 """Triplets of a hit that are shown."""
 
@@ -67,14 +72,19 @@ def retrieve(index: MemoryIndex, query: Query, config: HybridConfig) -> list[Sco
     names = tuple(found.parts)
     values = np.array([*found.parts.values()], np.float32)
     score = combined(values, names, index.one_sided)
-    if config.diversity and asks_for_several(query.text):
-        again, order = in_same_session(score, index.session[found.turns], 2 * config.k)
-        names, values = (*names, "again"), np.vstack([values, again])
-        score = score + np.float32(AGAIN) * again
-    else:
-        order = np.argsort(-score, kind="stable")
+    order, repeats = np.argsort(-score, kind="stable"), np.empty(0, np.intp)
+    several = config.diversity and asks_for_several(query.text)
     if config.diversity:
-        order = different(index.graph.turn_vectors, found.turns, order, config.k)
+        n = _LOOK_AHEAD * config.k if several else config.k
+        order, repeats = different(index.graph.turn_vectors, found.turns, order, n)
+    if several:
+        sessions = index.session[found.turns[order]]
+        before, chosen = in_same_session(score[order], sessions, config.k)
+        again = np.zeros(len(score), np.float32)
+        again[order] = before
+        names, values = (*names, "again"), np.vstack([values, again])
+        score, order = score + np.float32(AGAIN) * again, order[chosen]
+    order = np.concatenate([order, repeats])
     best = order[: config.k]
     turns: list[int] = found.turns[best].tolist()
     shown = _shown(index, query, turns)

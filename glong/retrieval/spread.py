@@ -16,13 +16,13 @@ for. Of -.3, -.6 and -1 the best on the questions that the other factors were le
 _SAME = 0.97
 """Cosine from which two turns say the same."""
 _SEVERAL = re.compile(
-    r"\bhow (?:many|much)\b|\btotal\b|\border\b|\bdifferent\b|\b(?:what|which) .*\b(?:all|list)\b",
+    r"\bhow (?:many|much)\b|\btotal\b|\border\b(?! to\b)|\bdifferent\b|\ball (?:the|my|of|our)\b",
     re.IGNORECASE,
 )
 
 
 def asks_for_several(text: str) -> bool:
-    """Whether a query counts, adds up or orders: its answer is spread over sessions."""
+    """Whether a query counts, adds up, orders or lists: its answer is spread over sessions."""
     return bool(_SEVERAL.search(text))
 
 
@@ -51,23 +51,25 @@ def in_same_session(score: Floats, sessions: NDArray[np.int64], n: int) -> tuple
     return again, np.concatenate([np.array(chosen, np.intp), rest])
 
 
-def different(vectors: Floats, turns: NDArray[np.int64], order: Order, k: int) -> Order:
-    """The order with turns that say again what a better one says behind the first k others.
+def different(
+    vectors: Floats, turns: NDArray[np.int64], order: Order, n: int
+) -> tuple[Order, Order]:
+    """Part the order: turns that say something else than a better one, and those that say it again.
 
     Args:
         vectors: (T, d) of all turns.
         turns: (C,) index of each candidate.
         order: (C,) places of candidates, best first.
-        k: hits.
+        n: of the first kind, at least if there are as many; what follows is not looked at.
     """
-    first = vectors[turns[order[:k]]]
+    first = vectors[turns[order[:n]]]
     if np.count_nonzero(first @ first.T >= _SAME) <= len(first):  # each only with itself
-        return order
+        return order, order[:0]
     kept: list[int] = []
     again: list[int] = []
     for i in order.tolist():
-        if len(kept) == k:
+        if len(kept) == n:
             break
         said = vectors[turns[kept]] @ vectors[turns[i]] if kept else np.zeros(1)
         (again if said.max() >= _SAME else kept).append(i)
-    return np.array([*kept, *again], dtype=np.intp)
+    return np.array(kept, np.intp), np.array(again, np.intp)

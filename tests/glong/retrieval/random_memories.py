@@ -15,6 +15,7 @@ _WORDS = st.sampled_from(
     [
         "dog", "Leipzig", "yesterday", "When", "I", "my", "Mira", "Tom", "May", "2023", "the", "?",
         "猫が好き", "小明", "Мария", "чай", "🐕", "नमस्ते", "grilled", "courgettes", "last", "week",
+        "how many",
     ]
 )  # fmt: skip
 TEXTS = st.lists(_WORDS, max_size=6).map(" ".join)

@@ -68,10 +68,17 @@ def test_a_favorite_thing_and_a_name_are_stated_of_their_owner():
     ]
     found = [
         Triplet("I", "favorite_color", "red", 1),
-        Triplet("my favorite disney character", "be", "Goofy", 1),
+        Triplet("I", "has_favorite_disney_character", "Goofy", 1),
         Triplet("I", "name", "Bob", 1),
     ]
     assert scored(gold, found).recall == 1
+
+
+def test_a_favorite_of_another_kind_is_no_match_and_one_of_no_kind_a_soft_one():
+    gold = [Triplet("speaker1's favorite color", "be", "red", 1)]
+    assert scored(gold, [Triplet("I", "favorite_food", "red", 1)]).soft_recall == 0
+    scores = scored(gold, [Triplet("I", "favorite", "red", 1)])
+    assert (scores.recall, scores.soft_recall) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +89,7 @@ def test_a_favorite_thing_and_a_name_are_stated_of_their_owner():
         ("not_born_in", "not_be_born_in", True),
         ("not_born_in", "be_born_in", False),
         ("be", "can", False),
+        ("like", "be_like", False),
     ],
 )
 def test_what_says_when_or_how_is_no_part_of_a_soft_match(gold, found, is_match):
