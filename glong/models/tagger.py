@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["TaggerExtractor", "tagger_fingerprint", "tagger_folder"]
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-DECODING = "tagger-2"
+DECODING = "tagger-3"
 """Version of how turns are cut and spans become triplets: a part of the fingerprint."""
 _BATCH_PIECES = 4096
 
@@ -139,13 +139,14 @@ class TaggerExtractor:
             if not spans:
                 return found
             said = self._net.describe(words, inputs.is_word, torch.tensor(spans))
-            relations = said.relation.argmax(1).tolist()
+            certainties, relations = said.relation.softmax(1).max(1)
             denied = (said.denied > 0).tolist()
             subjects, triggers = (_pointed(logits) for logits in (said.subject, said.trigger))
         for k, (row, first, last) in enumerate(spans):
-            name = self._classes[relations[k]]
-            chance = float(chances[row, first, last - first])
-            fact = Found((first, last), name, denied[k], subjects[k], triggers[k], chance)
+            fact = Found(
+                (first, last), self._classes[int(relations[k])], denied[k], subjects[k],
+                triggers[k], float(chances[row, first, last - first]), float(certainties[k]),
+            )  # fmt: skip
             found[row].append(fact)
         return [sorted(facts, key=lambda fact: fact.object) for facts in found]
 
