@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--out", required=True, type=Path, help="folder for checkpoints and the result")
     p.add_argument("--epochs", type=int, default=2, help="passes over all turns (default: 2)")
     p.add_argument(
-        "--teacher-epochs", type=int, default=1, help="of the teacher, over PersonaExt (default: 1)"
+        "--teacher-epochs", type=int, default=2, help="of the teacher, over PersonaExt (default: 2)"
     )
     p.add_argument(
         "--composed", type=int, default=8000, metavar="N", help="made exchanges (default: 8000)"
