@@ -31,7 +31,7 @@ TURN_WORDS = 96
 _ALONE, _SURE = 0.85, 0.7
 """Least probability of an object that no plain clause has, and of a relation that the clause's verb
 does not mean: else the clause is believed. Of PersonaExt's held-out labels .637 are found at 1.96
-triplets an utterance; without the second .66, without both .68 at 2.13."""
+triplets an utterance; without the second .667, without both .681 at 2.13."""
 _ANSWER_WORDS = 20
 """The most words of a turn that may answer without naming anybody."""
 _SENTENCE_ENDS = frozenset({".", "!", "?", ";"})
