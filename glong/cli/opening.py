@@ -78,8 +78,11 @@ def check_dialogue(args: argparse.Namespace) -> None:
     except NotFoundError as error:
         there = store.dialogues(args.tenant).column("dialogue_id").to_pylist()
         close = get_close_matches(args.dialogue, there, _SHOWN) or there[:_SHOWN]
-        shown = f" Some of its {len(there):,}: {', '.join(map(repr, close))}." if there else ""
-        raise NotFoundError(f"{error}{shown or ' It has none: glong build adds them.'}") from error
+        allowed = f"allowed: one of its {len(there):,}, such as {', '.join(map(repr, close))}."
+        none = "It has no dialogue at all: check --tenant and --store, or add one (glong build)."
+        raise NotFoundError(
+            f"{error} {'Check --dialogue; ' + allowed if there else none}"
+        ) from error
 
 
 def question_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -326,9 +326,9 @@ def test_bad_usage_ends_with_2_and_makes_nothing(
     ("options", "says"),
     [
         (["--dialogue", "nobody"], "has no dialogue 'nobody'"),
-        (["--dialogue", "nobody"], "Some of its 12: 'carmen-y-luis'"),
+        (["--dialogue", "nobody"], "allowed: one of its 12, such as 'carmen-y-luis'"),
         (["--tenant", "other"], "Tenant 'other' has no dialogue"),
-        (["--tenant", "other"], "It has none: glong build adds them."),
+        (["--tenant", "other"], "It has no dialogue at all: check --tenant and --store"),
         (["--k", "0"], "retrieval.k is 0; allowed: 1 or more"),
     ],
 )
