@@ -7,6 +7,7 @@ pair of word numbers, the second exclusive. Knows nothing of turns, sessions or 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from glong.objects import MAX_OBJECT, parts, trimmed
 from glong.words import NEGATIONS, Span, Words, lemma, word_list
@@ -31,6 +32,7 @@ _FILLERS = word_list("fillers")
 _STATES = word_list("states")
 _NOUNS_TOO = word_list("nouns_too")
 _FEELINGS = word_list("feelings")
+_SUPPOSING = word_list("supposing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ def relation_words(words: Words, clause: Clause) -> str:
     if _is_plan(words.lower, clause):
         return "plan_to"
     if clause.verb == clause.object:  # "I can swim", "my dog bites": nothing follows the verb
-        return "can" if words.lower[start - 1] in ("can", "could", "ca", "cannot") else "do"
+        before = (w for w in reversed(words.lower[:start]) if w not in NEGATIONS - {"cannot"})
+        return "can" if next(before, "") in ("can", "could", "ca", "cannot") else "do"
     said = [word for word in words.lower[start:end] if word not in _ADVERBS | NEGATIONS]
     parts = [word if i else _base(word) for i, word in enumerate(said)]
     return "_".join([word for word in parts if word.isalpha()][:4]) or "be"
@@ -91,18 +94,21 @@ def clauses(words: Words) -> list[Clause]:
     found: list[Clause] = []
     for start, end, is_question in _sentences(words.lower):
         subject: Span | None = None
+        is_supposed = False
         position = start
         while position < end:
             begun = _subject(words, position, end)
             if begun:
                 subject, position = begun, begun[1]
+                is_supposed = subject[0] > start and words.lower[subject[0] - 1] in _SUPPOSING
             elif subject is None or not _is_joint(words.lower, position, end, subject):
                 position += 1
                 continue
             else:
                 position += 1  # "and" before a second verb of the same subject
             read, position = _predicate(words, subject, position, end, is_question)
-            found += [clause for clause in read if not _is_guess(words.lower, clause)]
+            if not is_supposed:
+                found += [clause for clause in read if not _is_guess(words.lower, clause)]
     return found
 
 
@@ -123,8 +129,10 @@ def _subject(words: Words, i: int, end: int) -> Span | None:
     if lower[i] in _PRONOUNS:
         return (i, i + 1) if i + 1 < end and not _asks(lower, i) else None
     if lower[i] in _POSSESSIVES:
+        if i + 1 < end and lower[i + 1] in _PREPOSITIONS | _DETERMINERS:
+            return None  # "tell her to come"
         for stop in range(i + 2, min(i + 6, end)):
-            if not lower[stop - 1].replace("'", "").isalpha():
+            if not lower[stop - 1].replace("'", "").isalpha() or lower[stop - 1] in _PRONOUNS:
                 break
             if _verb_like(lower[stop], lower[stop - 1]):
                 named = stop
@@ -269,12 +277,16 @@ def _objects(
     ):
         stop += 1
     found = []
-    for a, b in parts(lower, verb[1], stop):
+    read = list(parts(lower, verb[1], stop))
+    if len(read) > 1 and stop < end and lower[stop] in _PRONOUNS:
+        read.pop()  # the next clause's: "dogs, and last time I sneezed"
+    for a, b in read:
         no = lower[a] == "no"
         span = trimmed(lower, a + no, min(b, a + no + MAX_OBJECT))
         if span:
             found.append(Clause(subject, verb, span, denied or no, is_question))
-    says_nothing_else = all(w in _ADVERBS or w in _TAIL for w in lower[verb[1] : stop])
+    said = takewhile(lambda word: word != ",", lower[verb[1] : stop])
+    says_nothing_else = all(word in _ADVERBS or word in _TAIL for word in said)
     is_alone = verb[1] - verb[0] == 1 and lemma(lower[verb[0]]) in _VERBS - _EMPTY_VERBS
     if not found and is_alone and says_nothing_else:
         found.append(Clause(subject, verb, verb, denied, is_question))
@@ -306,6 +318,8 @@ def _is_about_nothing(lower: Sequence[str], i: int, end: int, joined: bool) -> b
     """
     if lower[i] not in ("it", "that", "this", "there") or i + 1 >= end:
         return False
+    if joined and lower[i] == "it":
+        return True
     following = lower[i + 1]
     if lower[i] in ("that", "this"):
         is_present = following.endswith("s") and _third_person(following)

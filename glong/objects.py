@@ -13,19 +13,41 @@ _OPENING_SIGNS = frozenset("[{<'\u2018\u201c\u00ab")
 _BEGINS_NOTHING = word_list("adverbs") | _OPENING_SIGNS | (word_list("determiners") - {"the"})
 _ENDS_NOTHING = word_list("tail") | word_list("prepositions") | word_list("determiners")
 _NO_THING = _ENDS_NOTHING | word_list("adverbs")
+_PREPOSITIONS = word_list("prepositions")
+_CLOSING = frozenset({"and", "or", "&"})
+_JOINS = _CLOSING | {",", "-"}
+_FEW = 3
+"""Words of a part of a list that has no "and"."""
 _PRONOUNS = word_list("pronouns") | word_list("fillers") | {"me"}
 
 
 def parts(lower: Sequence[str], start: int, stop: int) -> Iterator[Span]:
-    """Part "cats, dogs and a bird" into three spans."""
-    begin = start
-    for i in range(start, stop):
-        if lower[i] in (",", "and", "or", "&", "-"):
-            if i > begin:
-                yield begin, i
-            begin = i + 1
-    if begin < stop:
-        yield begin, stop
+    """Part "cats, dogs and a bird" into three spans.
+
+    What stands behind a comma alone is a thing more where the list goes on to an "and", or is of
+    few words: not "every day" in "I swim, every day of the week", nor "at the lido".
+    """
+    found = list(_parted(lower, start, stop))
+    closes = max((n for n, (_, sign) in enumerate(found) if sign in _CLOSING), default=0)
+    is_short = len(found) > 2 and all(end - begin <= _FEW for (begin, end), _ in found)
+    for n, ((begin, end), sign) in enumerate(found):
+        in_list = n < closes or is_short or end - begin < _FEW or lower[begin] == "no"
+        if not n or sign in _CLOSING or (in_list and lower[begin] not in _PREPOSITIONS):
+            yield begin, end
+
+
+def _parted(lower: Sequence[str], start: int, stop: int) -> Iterator[tuple[Span, str]]:
+    """The words between the signs of a list, each with the sign before it; ", and" is "and"."""
+    begin, sign = start, ""
+    for i in range(start, stop + 1):
+        if i < stop and lower[i] not in _JOINS:
+            continue
+        if i > begin:
+            yield (begin, i), sign
+            sign = ""
+        if i < stop and sign not in _CLOSING:
+            sign = lower[i]
+        begin = i + 1
 
 
 def trimmed(lower: Sequence[str], start: int, end: int) -> Span | None:

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["NEGATIONS", "Span", "Words", "lemma", "split_words", "word_list"]
+__all__ = ["NEGATIONS", "Span", "Words", "from_here", "lemma", "split_words", "word_list"]
 
 Span = tuple[int, int]
 """First word and the word after the last."""
@@ -74,6 +74,13 @@ def split_words(text: str) -> Words:
     return Words(lower, starts, tuple(match.end() for match in found), text)
 
 
+def from_here(said: str) -> str:
+    """Another's words from where the present speaker stands: "your sister" is "my sister"."""
+    first, _, rest = said.partition(" ")
+    turned = {"your": "my", "you": "I", "my": "your", "i": "you"}.get(first.lower())
+    return " ".join(filter(None, (turned, rest))) if turned else said
+
+
 @lru_cache(maxsize=65_536)
 def lemma(word: str) -> str:
     """The base form of an English word, by a table and a few rules of spelling.
@@ -105,7 +112,7 @@ def _stem(stem: str) -> str:
         return stem[:-1] + "y"
     if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz":
         return stem[:-1]
-    ends_in_e = stem.endswith(("v", "c", "u", "iz", "at", "rs", "as", "us", "os", "it", "ok"))
+    ends_in_e = stem.endswith(("v", "c", "u", "z", "at", "rs", "as", "us", "os", "it", "ok"))
     short = len(stem) == 3 and stem[0] not in _VOWELS and stem[1] in _VOWELS and stem[2] in "kmpst"
     one_e = stem in _DROPPED_E
     return stem + "e" if one_e or (ends_in_e and stem not in _KEPT_STEMS and not short) else stem

@@ -17,6 +17,7 @@ from glong.config import EncoderSpec
 from glong.errors import ConfigError, ModelError
 from glong.ids import text_hash
 from glong.models.extras import extra
+from glong.models.weights import without_bars
 from glong.types import Vectors
 
 if TYPE_CHECKING:
@@ -78,12 +79,13 @@ class SentenceEncoder:
         packaged = spec.model == PACKAGED_MINILM
         name = str(minilm_folder()) if packaged else spec.model
         try:
-            model = SentenceTransformer(
-                name,
-                device="cuda" if torch.cuda.is_available() else "cpu",
-                local_files_only=packaged,
-                model_kwargs={"dtype": torch.float32},
-            )
+            with without_bars():
+                model = SentenceTransformer(
+                    name,
+                    device="cuda" if torch.cuda.is_available() else "cpu",
+                    local_files_only=packaged,
+                    model_kwargs={"dtype": torch.float32},
+                )
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"encoder.model is {spec.model!r}, which cannot be loaded ({error}); "

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from glong.errors import ConfigError, ModelError
 from glong.models.shipped import checked_folder, is_shipped
+from glong.models.weights import without_bars
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -31,9 +32,10 @@ def t5_checkpoint(name: str) -> tuple[Any, "PreTrainedTokenizerBase"]:
             raise ConfigError(f"scorer.model is {name!r}, a model of type {kind!r}; allowed: t5.")
         tokenizer = AutoTokenizer.from_pretrained(place)
         # Eager: sdpa gives no cross-attention. float32: bf16 is 50 times slower on a CPU with AVX2.
-        loaded: Any = T5ForConditionalGeneration.from_pretrained(
-            place, attn_implementation="eager", dtype=torch.float32, output_loading_info=True
-        )
+        with without_bars():
+            loaded: Any = T5ForConditionalGeneration.from_pretrained(
+                place, attn_implementation="eager", dtype=torch.float32, output_loading_info=True
+            )
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"scorer.model is {name!r}, which cannot be loaded ({error}); allowed: a hub name or "

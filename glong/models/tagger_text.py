@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from glong.relations import denial_of, is_denial, means_the_same
 from glong.rules import stated_relation, subject_words
 from glong.types import Session, Triplet
-from glong.words import NEGATIONS, Words, lemma, split_words, word_list
+from glong.words import NEGATIONS, Words, from_here, lemma, split_words, word_list
 
 __all__ = [
     "CONTEXT_WORDS",
@@ -32,6 +32,11 @@ _ALONE, _SURE = 0.85, 0.7
 """Least probability of an object that no plain clause has, and of a relation that the clause's verb
 does not mean: else the clause is believed. Of PersonaExt's held-out labels .637 are found at 1.96
 triplets an utterance; without the second .667, without both .681 at 2.13."""
+_BEFORE_A_NAME = frozenset(
+    {"am", "as", "be", "called", "is", "im", "me", "name", "named", "'m", "'s"}
+)
+"""One of these words stands before a name that somebody states: "Tom!" calls another."""
+_ASK_FOR_NAMES = frozenset({"call", "name", "who"})
 _ANSWER_WORDS = 20
 """The most words of a turn that may answer without naming anybody."""
 _SENTENCE_ENDS = frozenset({".", "!", "?", ";"})
@@ -207,10 +212,11 @@ def _triplet(fact: Found, passage: Passage) -> Triplet | None:
             shift = passage.start - n_before
             return passage.words.span(first + shift, last + shift + 1)
         said = passage.before.span(first + skipped, min(last, n_before - 1) + skipped + 1)
-        return _from_here(said) if passage.is_answer else said
+        return from_here(said) if passage.is_answer else said
 
-    relation = fact.relation or (_open_relation(text(fact.trigger)) if fact.trigger else "")
-    if not relation:
+    trigger = fact.trigger if fact.trigger != fact.object else None  # "I leave" has no object
+    relation = fact.relation or (_open_relation(text(trigger)) if trigger else "")
+    if not relation or (relation == "name" and not _is_named(fact.object[0], passage)):
         return None
     if fact.is_denied and not is_denial(relation):
         relation = denial_of(relation)
@@ -218,11 +224,14 @@ def _triplet(fact: Found, passage: Passage) -> Triplet | None:
     return Triplet(subject, relation, text(fact.object), passage.turn_index)
 
 
-def _from_here(said: str) -> str:
-    """Another's words from where the present speaker stands: "your sister" is "my sister"."""
-    first, _, rest = said.partition(" ")
-    turned = {"your": "my", "you": "I", "my": "your", "i": "you"}.get(first.lower())
-    return " ".join(filter(None, (turned, rest))) if turned else said
+def _is_named(first: int, passage: Passage) -> bool:
+    """Whether the word before says that a name follows, or the turn before asked for one."""
+    place = first - _n_before(passage) + passage.start
+    if place < passage.start:
+        return True  # "Are you Tom?", and the answer is about these words
+    if place > passage.start:
+        return passage.words.lower[place - 1] in _BEFORE_A_NAME
+    return passage.is_answer and not _ASK_FOR_NAMES.isdisjoint(passage.before.lower)
 
 
 def _open_relation(trigger: str) -> str:

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from glong.errors import ModelError
 from glong.models.sentence import minilm_folder
 from glong.models.tagger_net import TaggerNet
-from glong.models.weights import own_weights
+from glong.models.weights import own_weights, without_bars
 
 __all__ = ["load_net", "new_net", "save_net"]
 
@@ -24,9 +24,10 @@ def new_net(n_relations: int, dropout: float = 0.1) -> TaggerNet:
     """
     from transformers import AutoModel
 
-    encoder: Any = AutoModel.from_pretrained(
-        str(minilm_folder()), local_files_only=True, dtype=torch.float32
-    )
+    with without_bars():
+        encoder: Any = AutoModel.from_pretrained(
+            str(minilm_folder()), local_files_only=True, dtype=torch.float32
+        )
     encoder.pooler = None  # its weights are in the file, and nothing here reads it
     own_weights(encoder)
     encoder.embeddings.word_embeddings.weight.requires_grad_(False)

@@ -7,6 +7,7 @@ fingerprint.
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,14 @@ from glong.ids import text_hash
 from glong.models.extras import extra
 from glong.models.smollm2 import gguf_file, gguf_sha256, smollm2_folder
 
-__all__ = ["SMOLLM2", "generator_fingerprint", "model_folder", "own_weights", "weights_identity"]
+__all__ = [
+    "SMOLLM2",
+    "generator_fingerprint",
+    "model_folder",
+    "own_weights",
+    "weights_identity",
+    "without_bars",
+]
 
 SMOLLM2 = "package:smollm2"
 
@@ -69,6 +77,21 @@ def generator_fingerprint(model: str, adapter: str = "", quantization: str = "no
     """Identity of a local language model: its weights, its adapter's, its quantization."""
     adapted = weights_identity(adapter) if adapter else ""
     return text_hash("generator", weights_identity(model), adapted, quantization)
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Around the loading of a small model, whose bar would stay in the output of every command.
+
+    Downloads keep theirs.
+    """
+    from transformers.utils import logging
+
+    before = logging.set_tqdm_hook(lambda make, args, how: make(*args, **how | {"disable": True}))
+    try:
+        yield
+    finally:
+        logging.set_tqdm_hook(before)
 
 
 def own_weights(model: Any) -> None:

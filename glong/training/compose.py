@@ -22,6 +22,7 @@ Sentence = tuple[str, Fact]
 """A plain sentence about its speaker and one fact of it."""
 
 _MOST_DRAWS = 1000
+_OWN = frozenset({"i", "me", "mine", "my", "myself", "our", "us", "we"})
 _YES = (
     "yes",
     "yes i do",
@@ -134,8 +135,8 @@ def _placed(fact: Fact, prefix: int, phrase: _Phrase, back: int = 0) -> Fact:
 
 def _yes_or_no(sentence: Sentence, rng: random.Random) -> list[LabelledTurn]:
     phrase = _phrase(sentence)
-    if phrase is None:
-        return []
+    if phrase is None or not _OWN.isdisjoint(phrase.words):
+        return []  # "do you enjoy my job" asks for another's
     is_state = phrase.words[0] == "be"
     begin = ["are you", *phrase.words[1:]] if is_state else ["do you", *phrase.words]
     fact = _placed(sentence[1], 1 if is_state else 2, phrase, back=1)
@@ -171,7 +172,7 @@ def _third(phrase: Sequence[str], plural: bool) -> list[str]:
 def _other(sentence: Sentence, rng: random.Random) -> tuple[str, bool, _Phrase] | None:
     """Somebody else, whether they are several, and the phrase for them."""
     phrase = _phrase(sentence)
-    if phrase is None or "my" in phrase.words:
+    if phrase is None or not _OWN.isdisjoint(phrase.words):
         return None
     plural = rng.random() < 0.25
     who = rng.choice(_PLURAL if plural else _PEOPLE)

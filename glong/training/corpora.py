@@ -1,8 +1,7 @@
 """Readers of the training and evaluation data, as they lie in a data folder. Rows are never copied.
 
-Training: PersonaExt without its held-out part, MSC valid, Synthetic-Persona-Chat valid; DialogRE
-train and dev in the research variant. Evaluation: see :mod:`glong.training.judging`. Knows nothing
-of labels beyond what annotators wrote.
+Training: PersonaExt without its held-out part, MSC valid, Synthetic-Persona-Chat valid. Evaluation:
+see :mod:`glong.training.judging`. Knows nothing of labels beyond what annotators wrote.
 """
 
 import csv
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from glong.errors import SourceError
-from glong.training.examples import is_held_out, normal_form
+from glong.training.examples import is_held_out, spoken_form
 
 __all__ = [
     "SYNTHETIC_SPEAKERS",
@@ -79,7 +78,7 @@ def read_gzip(path: Path) -> str:
 
 
 def persona_pairs(data: Path, *, held_out: bool) -> list[PersonaPair]:
-    """PersonaExt: the part held out for evaluation, or the rest; ``other`` is left out of the rest.
+    """PersonaExt: the part held out for evaluation, or the rest.
 
     Raises:
         SourceError: the file is not there.
@@ -167,7 +166,7 @@ def _triple(line: str) -> tuple[str, str, str, str]:
 
 
 def evaluation_utterances(data: Path) -> frozenset[str]:
-    """Normal forms of every utterance that an evaluation reads: training leaves them out.
+    """Spoken forms of every utterance that an evaluation reads: training leaves them out.
 
     Raises:
         SourceError: a file is not there.
@@ -178,7 +177,7 @@ def evaluation_utterances(data: Path) -> frozenset[str]:
         texts += [text for turns, _ in triple_blocks(path) for text in turns]
     texts += _dialogre_turns(data, "test")
     texts += _locomo_turns(data)
-    return frozenset(map(normal_form, texts)) - {""}
+    return frozenset(map(spoken_form, texts)) - {""}
 
 
 def _dialogre_turns(data: Path, split: str) -> list[str]:

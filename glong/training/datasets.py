@@ -24,7 +24,7 @@ from glong.training.examples import (
     LabelledDialogue,
     LabelledTurn,
     Mention,
-    normal_form,
+    spoken_form,
 )
 from glong.training.labelling import may_be_named, merged, named, plain_facts, project
 from glong.words import split_words
@@ -46,7 +46,7 @@ def persona_dialogues(data: Path, *, held_out: bool = False) -> Iterator[Labelle
     """
     read = frozenset() if held_out else evaluation_utterances(data)
     for pair in persona_pairs(data, held_out=held_out):
-        if normal_form(pair.text) not in read:
+        if spoken_form(pair.text) not in read:
             dialogue = persona_dialogue(pair)
             if dialogue is not None:
                 yield dialogue
@@ -107,7 +107,7 @@ def training_dialogues(
     found = list(persona_dialogues(data))
     found += [_labelled("msc", session, plain, said, read) for session in msc]
     found += [_labelled("synthetic", turns, {}, said, read) for turns, _ in synthetic]
-    unread = {s: facts for s, facts in plain.items() if normal_form(s) not in read}
+    unread = {s: facts for s, facts in plain.items() if spoken_form(s) not in read}
     found += [_sentence(s, facts) for s, facts in unread.items()]
     pool = [(s, fact) for s, facts in unread.items() for fact in facts if len(facts) == 1]
     found += compose(sorted(pool, key=lambda one: one[0]), n_composed, random.Random(seed))
@@ -151,8 +151,9 @@ def _labelled(
     for turn in turns:
         sentences = [(s, fact) for s in turn.persona for fact in plain.get(s, ())]
         found, is_complete = project(sentences, turn.text)
+        is_complete = is_complete and all(plain.get(s) for s in turn.persona)
         facts = merged(found, said.get(turn.text, ()))
-        hidden = normal_form(turn.text) in read
+        hidden = spoken_form(turn.text) in read
         labelled.append(
             LabelledTurn(
                 turn.speaker, turn.text, () if hidden else tuple(facts), is_complete and not hidden

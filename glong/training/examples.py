@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from glong.types import Triplet, Turn
-from glong.words import Span, split_words
+from glong.words import Span, from_here, split_words
 
 __all__ = [
     "Fact",
@@ -20,6 +20,7 @@ __all__ = [
     "Window",
     "is_held_out",
     "normal_form",
+    "spoken_form",
     "windows",
 ]
 
@@ -89,8 +90,10 @@ class Window:
 def windows(dialogue: LabelledDialogue, n_turns: int, n_context: int) -> Iterator[Window]:
     """Cut a dialogue into windows of turns as inference does, with their triplets.
 
-    The first person stays "I", as inference leaves it to :mod:`glong.entities`. A turn whose facts
-    are not all labelled would teach silence about the others: its window is left out.
+    The first person stays "I", as inference leaves it to :mod:`glong.entities`, and what another
+    said is turned round: "your sister" is "my sister". A turn of a dialogue whose facts are not all
+    labelled would teach silence about the others: its window is left out; so is one that answers
+    about a turn which is not shown.
 
     Args:
         dialogue: labelled turns.
@@ -102,14 +105,22 @@ def windows(dialogue: LabelledDialogue, n_turns: int, n_context: int) -> Iterato
         inside = dialogue.turns[start : start + n_turns]
         if len(dialogue.turns) > 1 and not all(turn.is_complete for turn in inside):
             continue
+        if start and not n_context and any(_looks_back(fact) for fact in inside[0].facts):
+            continue
         triplets = [t for i in range(start, start + len(inside)) for t in _triplets(dialogue, i)]
         context = tuple(turns[max(0, start - n_context) : start])
         yield Window(tuple(turns[start : start + n_turns]), context, tuple(triplets))
 
 
+def _looks_back(fact: Fact) -> bool:
+    return any(mention is not None and mention.back for mention in (fact.subject, fact.object))
+
+
 def _triplets(dialogue: LabelledDialogue, index: int) -> Iterator[Triplet]:
     def text(mention: Mention) -> str:
-        return split_words(dialogue.turns[index - mention.back].text).span(*mention.span)
+        turn = dialogue.turns[index - mention.back]
+        said = split_words(turn.text).span(*mention.span)
+        return said if turn.speaker == dialogue.turns[index].speaker else from_here(said)
 
     for fact in dialogue.turns[index].facts:
         subject = "I" if fact.subject is None else text(fact.subject)
@@ -119,6 +130,32 @@ def _triplets(dialogue: LabelledDialogue, index: int) -> Iterator[Triplet]:
 def normal_form(text: str) -> str:
     """Letters and digits in lower case, one space between words: equal for equal utterances."""
     return " ".join(re.findall(r"\w+", text.lower()))
+
+
+_CONTRACTED = (
+    (re.compile(r"\b(?:can ?not|can['\u2019]?t)\b"), "can not"),
+    (re.compile(r"\bwon['\u2019]?t\b"), "will not"),
+    (re.compile(r"(?<=[a-z])n ?['\u2019] ?t\b"), " not"),
+    (re.compile(r"\b(do|does|did|is|are|was|were|have|has|had|would|could|should)nt\b"), r"\1 not"),
+    (re.compile(r"\bi(?: ?['\u2019] ?)?m\b"), "i am"),
+    (re.compile(r"\bi(?: ?['\u2019] ?)?ve\b"), "i have"),
+    (re.compile(r" ?['\u2019] ?ve\b"), " have"),
+    (re.compile(r" ?['\u2019] ?re\b"), " are"),
+    (re.compile(r" ?['\u2019] ?ll\b"), " will"),
+    (re.compile(r" ?['\u2019] ?d\b"), " would"),
+    (re.compile(r" ?['\u2019] ?s\b"), " is"),
+)
+
+
+def spoken_form(text: str) -> str:
+    """The normal form with contractions written out, as PersonaExt has them and others have not.
+
+    Equal for utterances that sound alike; "Tom's" is "tom is", whatever it means.
+    """
+    said = text.lower()
+    for pattern, words in _CONTRACTED:
+        said = pattern.sub(words, said)
+    return normal_form(said)
 
 
 def is_held_out(text: str, share: int = 10) -> bool:

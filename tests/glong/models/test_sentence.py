@@ -125,3 +125,9 @@ def test_fingerprint_is_of_the_content_not_of_the_place(encoder, tmp_path):
     )
     assert settings.read_text() != text
     assert SentenceEncoder.load(spec).fingerprint != encoder.fingerprint
+
+
+def test_loading_leaves_no_bar_in_the_output(capsys):
+    SentenceEncoder.load(MINILM)
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == ""
