@@ -37,9 +37,10 @@ __all__ = [
 
 SUBJECT_CHARS, OBJECT_CHARS = 40, 80
 """The most characters of a field; longer ones are cut. Whole clauses are no entities."""
-RELATION_PATTERN = "^[a-z]{1,14}(_[a-z]{1,14}){0,3}$"
-RELATION_CHARS = 60
-"""Above what the pattern allows (59): free answers may use other letters."""
+RELATION_PATTERN = "^[a-z]{1,16}(_[a-z]{1,16}){0,4}$"
+"""Every listed relation and its denial: ``live_in_citystatecountry``, ``not_`` and four words."""
+RELATION_CHARS = 85
+"""Above what the pattern allows (84): free answers may use other letters."""
 
 _ANSWER_CHARS = 65_536
 _RAW_CHARS = 1_000

@@ -61,7 +61,7 @@ def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
     sets = [
         (name, cases[:: max(1, len(cases) // args.limit)] if args.limit else cases)
         for name, cases in evaluation_sets(args.data)
-        if name.startswith(tuple(args.sets.split(",")))
+        if name.startswith(tuple(part.strip() for part in args.sets.split(",")))
     ]
     if not sets:
         raise ConfigError(f"--sets is {args.sets!r}; allowed: the beginnings of sets' names.")
@@ -138,7 +138,8 @@ def _write(report: dict[str, Any], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     lines = [
-        f"# Extractor {report['extractor']['backend']} {report['extractor']['model']}".rstrip(),
+        f"# Extractor {report['extractor']['backend']} {report['extractor']['model']}"
+        f" {report['extractor']['adapter']}".rstrip(),
         "",
         f"{report['turns_per_s']:.1f} turns a second. Exact: subject, relation and object equal;"
         " soft: token F1 of both ends at least .5 and the relation or a synonym of it; pair: both"

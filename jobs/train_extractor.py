@@ -19,6 +19,7 @@ from glong.models.extras import extra
 from glong.models.weights import SMOLLM2
 from jobs.checks import check_at_least, check_folders
 from jobs.exits import EXIT_STATUS, run_to_end
+from jobs.training import read_note
 
 __all__ = ["PRESETS", "main"]
 
@@ -54,13 +55,15 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 EPILOG = f"""\
 {EXIT_STATUS}
 Writes OUT/model (adapter in float16, its configuration, SHA256SUMS, MODEL_CARD.md),
-OUT/extractor.json, OUT/losses.json, OUT/losses.png; OUT/work holds the checkpoint and the windows.
+OUT/models.toml (for --models, to build with it), OUT/extractor.json, OUT/losses.json,
+OUT/losses.png; OUT/work holds the checkpoint and the windows. --evaluate-only judges an adapter on
+the windows that it was trained for, whatever the options say, and leaves its card as it is.
 
 examples:
   python jobs/train_extractor.py --data data --out extractor --max-windows 4000 --minutes 60
   python jobs/train_extractor.py --data data --out extractor --relations tagger --window-turns 1
   python jobs/train_extractor.py --data data --out paper --preset paper --relations tagger
-  python jobs/train_extractor.py --data data --out extractor --evaluate-only extractor/model
+  python jobs/train_extractor.py --data data --out judged --evaluate-only extractor/model
 """
 
 
@@ -189,11 +192,32 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(f"--negative-share is {args.negative_share}; allowed: 0 to 1.")
     if not math.isfinite(args.learning_rate):
         raise ConfigError(f"--learning-rate is {args.learning_rate}; allowed: a number.")
+    if args.evaluate_only:
+        _as_trained(args)
+    if args.workers > 1:  # a worker runs in a folder of its own
+        args.out = args.out.absolute()
+        args.model = str(Path(args.model).absolute()) if Path(args.model).is_dir() else args.model
     if args.relations and not args.relations.is_dir():
         raise ConfigError(
             f"--relations is '{args.relations}'; allowed: the --out of a jobs/train_tagger.py."
         )
     check_folders(args, ("data", "out", "relations"))
+
+
+def _as_trained(args: argparse.Namespace) -> None:
+    """The options that decide what was held out, from an adapter's own note.
+
+    Raises:
+        ConfigError: it learnt a teacher's names and none are given, or the reverse.
+    """
+    note = read_note(args.evaluate_only)
+    for name in ("window_turns", "context_turns", "composed", "seed", "negative_share", "model"):
+        setattr(args, name, note.get(name, getattr(args, name)))
+    if note and (note["relations"] == "verbs") != (args.relations is None):
+        raise ConfigError(
+            f"--evaluate-only names relations as {note['relations']}; allowed: the same --relations"
+            " as in its training, none for verbs."
+        )
 
 
 if __name__ == "__main__":

@@ -89,7 +89,8 @@ def _data_options(group: "argparse._ArgumentGroup") -> None:
     )  # fmt: skip
     group.add_argument(
         "--limit", type=int, default=0, metavar="N",
-        help="at most N sessions of each set, evenly spread (default: 0 = all)",
+        help="at most N sessions to learn from, and N of each set that is judged, evenly spread"
+        " (default: 0 = all)",
     )  # fmt: skip
 
 
@@ -168,6 +169,9 @@ def _check(args: argparse.Namespace) -> None:
         if task not in TASKS:
             raise ConfigError(f"--tasks has {task!r}; allowed: {', '.join(TASKS)}.")
     check_folders(args)
+    if args.workers > 1:  # a worker runs in a folder of its own
+        args.out = args.out.absolute()
+        args.base = str(Path(args.base).absolute()) if Path(args.base).is_dir() else args.base
 
 
 if __name__ == "__main__":

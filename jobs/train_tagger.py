@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from glong._version import __version__
+from glong.errors import ConfigError
 from jobs.checks import check_at_least, check_folders
 from jobs.exits import EXIT_STATUS, run_to_end
 
@@ -20,6 +21,8 @@ __all__ = ["main"]
 
 EPILOG = f"""\
 {EXIT_STATUS}
+A run that --minutes stopped has a checkpoint and no model yet.
+
 example:
   python jobs/train_tagger.py --data ../shared/data --out .scratch/tagger --minutes 75
 """
@@ -45,7 +48,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--batch-pieces", type=int, default=1500, help="padded word pieces a step (default: 1500)"
     )
-    p.add_argument("--limit", type=int, default=0, help="first N turns only (default: 0 = all)")
+    p.add_argument(
+        "--limit", type=int, default=0, help="only N dialogues, evenly spread (default: 0 = all)"
+    )
     p.add_argument("--seed", type=int, default=20, help="of weights and order (default: 20)")
     p.add_argument("--threads", type=int, default=0, help="of torch (default: 0 = all cores)")
     p.add_argument(
@@ -95,7 +100,7 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     from jobs.tagger.card import export, judge, write_card
     from jobs.tagger.loop import Loop, Settings
     from jobs.tagger.targets import examples, relation_classes
-    from jobs.training import write_json
+    from jobs.training import spread, write_json
 
     deadline_s = time.monotonic() + args.minutes * 60 if args.minutes else float("inf")
     if args.threads:
@@ -104,7 +109,7 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     tokenizer = _tokenizer()
     torch.manual_seed(args.seed)
 
-    pairs = list(persona_dialogues(args.data))[: args.limit or None]
+    pairs = spread(list(persona_dialogues(args.data)), args.limit)
     classes = relation_classes(pairs)
     learnt = examples(pairs, classes, tokenizer)
     settings = Settings(args.teacher_epochs, args.batch_pieces, args.seed, relations_only=True)
@@ -112,9 +117,9 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     if not _run(teacher, args.out / "teacher.pt", "teacher", deadline_s):
         return {"finished": False}
     asked = _Asked(teacher, classes, tokenizer, args.out / "believed.pt")
-    dialogues = training_dialogues(args.data, asked, n_composed=args.composed, seed=args.seed)[
-        -args.limit :
-    ]
+    dialogues = spread(
+        training_dialogues(args.data, asked, n_composed=args.composed, seed=args.seed), args.limit
+    )
     asked.save()
 
     classes = relation_classes(dialogues)
@@ -133,7 +138,8 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     scores = judge(TaggerExtractor.load(spec), args.data)
     patterns = judge(RuleExtractor(), args.data)
     options = {
-        name: getattr(args, name) for name in ("epochs", "teacher_epochs", "composed", "seed")
+        name: getattr(args, name)
+        for name in ("epochs", "teacher_epochs", "composed", "batch_pieces", "limit", "seed")
     }
     write_card(folder, args.data, loop, dialogues, scores, patterns, options)
     write_json(scores, args.out / "scores.json")
@@ -202,6 +208,12 @@ class _Asked:
             answers[torch.tensor(kept)] = self._loop.believe(asked)
             self._answers.append(answers)
         answers = self._answers[self._n_calls]
+        if tuple(answers.shape) != (len(pairs), len(self._classes)):
+            raise ConfigError(
+                f"{self._path} answers {tuple(answers.shape)} (facts, relations), and"
+                f" {(len(pairs), len(self._classes))} are asked; allowed: answers about the same"
+                " data with the same rules. Remove it, or give another --out."
+            )
         self._n_calls += 1
         return [dict(zip(self._classes, row, strict=True)) for row in answers.tolist()]
 
@@ -223,10 +235,12 @@ class _Asked:
         return examples(dialogues, self._classes, self._tokenizer), kept
 
     def save(self) -> None:
-        """Keep the answers."""
+        """Keep the answers; written to a new name first."""
         import torch
 
-        torch.save(self._answers, self._path)
+        made = self._path.with_name(self._path.name + ".tmp")
+        torch.save(self._answers, made)
+        made.rename(self._path)
 
 
 if __name__ == "__main__":

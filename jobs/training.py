@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,9 +20,11 @@ __all__ = [
     "plot_training",
     "read_note",
     "save_checkpoint",
+    "spread",
     "write_json",
 ]
 
+T = TypeVar("T")
 _BUCKET_BATCHES = 32
 """Batches whose examples are sorted by length together."""
 _SMOOTHED = 25
@@ -96,6 +98,13 @@ def _cut(
         batch.append(i)
     if batch:
         yield batch
+
+
+def spread(found: Sequence[T], n: int) -> list[T]:
+    """At most ``n`` of them, evenly spread; all for 0."""
+    if not n or n >= len(found):
+        return list(found)
+    return [found[i * len(found) // n] for i in range(n)]
 
 
 def save_checkpoint(state: Mapping[str, Any], path: Path) -> None:
@@ -173,7 +182,7 @@ def plot_training(
 
     Args:
         losses: name -> the loss of each step, in nats.
-        looks: each with ``step`` and the measure.
+        looks: each with ``step`` and the measure; without any there is no such half.
         path: of the PNG.
         measure: key of a look.
         label: of its axis.
@@ -185,18 +194,21 @@ def plot_training(
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    n = 2 if looks else 1
+    figure, axes = plt.subplots(1, n, figsize=(5.5 * n, 4), layout="constrained", squeeze=False)
+    left, right = axes[0, 0], axes[0, -1]
     for name, values in losses.items():
-        (line,) = axes[0].plot(values, alpha=0.25, linewidth=0.7)
+        (line,) = left.plot(values, alpha=0.25, linewidth=0.7)
         kernel = np.ones(min(_SMOOTHED, len(values))) / min(_SMOOTHED, len(values))
         means = np.convolve(values, kernel, mode="valid")
         steps = np.arange(len(means)) + len(values) - len(means)
-        axes[0].plot(steps, means, color=line.get_color(), label=name)
-    axes[0].set(xlabel="step", ylabel="loss (nats)", title="training losses")
-    axes[0].legend()
-    axes[1].plot([e["step"] for e in looks], [e[measure] for e in looks], marker="o")
-    if level is not None:
-        axes[1].axhline(level, linestyle=":", color="grey")
-    axes[1].set(xlabel="step", ylabel=label, title=title)
+        left.plot(steps, means, color=line.get_color(), label=name)
+    left.set(xlabel="step", ylabel="loss (nats)", title="training losses")
+    left.legend()
+    if looks:
+        right.plot([e["step"] for e in looks], [e[measure] for e in looks], marker="o")
+        right.set(xlabel="step", ylabel=label, title=title)
+    if looks and level is not None:
+        right.axhline(level, linestyle=":", color="grey")
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -13,7 +13,7 @@ from typing import Any
 from glong.errors import ConfigError, GlongError
 from jobs.exits import interrupt_on_sigterm
 
-__all__ = ["train_on_workers"]
+__all__ = ["agreed", "train_on_workers"]
 
 Train = Callable[[Any, Callable[[Any], Any], int], object]
 """(task, what wraps the module that a step runs, this worker's number) -> anything."""
@@ -65,6 +65,17 @@ def train_on_workers(
         signal.signal(signal.SIGINT, on_ctrl_c)
         if not joined:
             ray.shutdown()
+
+
+def agreed(decision: bool) -> bool:
+    """Worker 0's decision, in all of them: else one would wait for a step that no other makes."""
+    import torch.distributed as dist
+
+    if not (dist.is_available() and dist.is_initialized()):
+        return decision
+    told = [decision]
+    dist.broadcast_object_list(told, src=0)
+    return told[0]
 
 
 def _worker(config: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 Nothing is loaded before it is asked for, so a configuration names only what is installed.
 """
 
+import json
 from dataclasses import dataclass
 
 from glong.build import Fingerprints, Models
@@ -16,6 +17,7 @@ from glong.models.fake import (
     FakeResponder,
     FakeScorer,
 )
+from glong.prompts import EXTRACTION_PROMPT_VERSION
 from glong.protocols import Encoder, Extractor, Generator, Scorer
 from glong.rules import RuleExtractor
 
@@ -110,7 +112,32 @@ def load_extractor(spec: ExtractorSpec) -> Extractor:
             from glong.models.tagger import TaggerExtractor
 
             return TaggerExtractor.load(spec)
+    _check_windows(spec)
     return LLMExtractor(load_generator(spec), spec)
+
+
+def _check_windows(spec: ExtractorSpec) -> None:
+    """An adapter of ours reads windows as it learnt them: its folder says how.
+
+    Raises:
+        ConfigError: the spec asks for others.
+    """
+    from glong.models.weights import model_folder
+
+    note = model_folder(spec.adapter) / "training.json" if spec.adapter else None
+    if note is None or not note.is_file():
+        return
+    learnt = json.loads(note.read_text(encoding="utf-8"))
+    for name, ours in (
+        ("window_turns", spec.window_turns),
+        ("context_turns", spec.context_turns),
+        ("prompt", EXTRACTION_PROMPT_VERSION),
+    ):
+        if learnt.get(name, ours) != ours:
+            raise ConfigError(
+                f"extractor.adapter {spec.adapter!r} learnt with {name} = {learnt[name]!r}, here it"
+                f" is {ours!r}; allowed: the same. The models.toml of its training has it."
+            )
 
 
 def extractor_fingerprint(spec: ExtractorSpec) -> str:

@@ -10,16 +10,20 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 from glong.errors import SourceError
+from glong.ids import text_hash
 from glong.training.examples import is_held_out, spoken_form
 
 __all__ = [
+    "READ",
     "SYNTHETIC_SPEAKERS",
     "PersonaPair",
     "PersonaTurn",
+    "data_hash",
     "evaluation_utterances",
     "msc_dialogues",
     "persona_pairs",
@@ -29,6 +33,8 @@ __all__ = [
     "triple_blocks",
 ]
 
+READ = ("conversation_triples", "dialogre", "locomo", "msc", "personaext", "synthetic_persona_chat")
+"""Folders below the data folder that labels, or what is left out of them, come from."""
 RELATION_NAMES = {"have_chidren": "have_children", "like_sports": "like_sport"}
 """Spelling of PersonaExt -> ours."""
 SYNTHETIC_SPEAKERS = ("User 1", "User 2")
@@ -75,6 +81,18 @@ def read_gzip(path: Path) -> str:
             f"{path} cannot be read ({error.strerror or error}); --data names the folder that holds"
             " personaext, msc and the others."
         ) from error
+
+
+def data_hash(data: Path) -> str:
+    """Identity of the files in :data:`READ`: their names and contents."""
+    files = [path for name in READ for path in sorted((data / name).glob("*")) if path.is_file()]
+    parts = (f"{path.parent.name}/{path.name} {_file_hash(path)}" for path in files)
+    return text_hash("data", *parts)
+
+
+def _file_hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def persona_pairs(data: Path, *, held_out: bool) -> list[PersonaPair]:

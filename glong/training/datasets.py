@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from glong.relations import relations
+from glong.rules import RULES
 from glong.training.compose import compose
 from glong.training.corpora import (
     PersonaPair,
@@ -29,8 +30,10 @@ from glong.training.examples import (
 from glong.training.labelling import may_be_named, merged, named, plain_facts, project
 from glong.words import split_words
 
-__all__ = ["Teacher", "persona_dialogue", "persona_dialogues", "training_dialogues"]
+__all__ = ["LABELS", "Teacher", "persona_dialogue", "persona_dialogues", "training_dialogues"]
 
+LABELS = f"labels-2 {RULES}"
+"""Version of what is labelled how, beside the data itself."""
 Teacher = Callable[[Sequence[tuple[str, Fact]]], list[Mapping[str, float]]]
 """Sentences with a fact each -> for each, probability of the listed relations."""
 

@@ -15,7 +15,7 @@ from glong.rules import stated_relation, subject_words
 from glong.training.examples import Fact, Mention
 from glong.words import Span, Words, lemma, split_words, word_list
 
-__all__ = ["denied", "may_be_named", "merged", "named", "plain_facts", "project", "spelled"]
+__all__ = ["denied", "may_be_named", "merged", "named", "plain_facts", "project"]
 
 _CANDIDATES_SHARE = 0.35
 """Least probability that the teacher gives to the listed relations which the verb may mean."""
@@ -147,10 +147,3 @@ def merged(first: Sequence[Fact], second: Iterable[Fact]) -> list[Fact]:
     kept = list(first)
     kept += [f for f in second if not any(overlaps(f.object, one.object) for one in first)]
     return sorted(kept, key=lambda fact: fact.object.span)
-
-
-def spelled(fact: Fact, text: str) -> str:
-    """The fact for people: ``subject | relation | object``."""
-    words = split_words(text)
-    subject = "I" if fact.subject is None else words.span(*fact.subject.span)
-    return f"{subject} | {fact.relation} | {words.span(*fact.object.span)}"

@@ -18,9 +18,9 @@ from glong.protocols import Extractor
 from glong.training.salience import content_stems, mentions
 from glong.training.summary_sources import Annotated, third_person
 from glong.types import Session, Triplet
-from glong.weighting import SEPARATOR, SOURCE_PREFIX, triplet_text
+from glong.weighting import SEPARATOR, triplet_text
 
-__all__ = ["TASKS", "Case", "Pair", "make_cases", "make_pairs", "source_text"]
+__all__ = ["TASKS", "Case", "Pair", "make_cases", "make_pairs"]
 
 TASKS = ("facts", "summary", "sentences", "dialogue")
 """``facts``: facts -> those that the reference mentions. ``summary``: facts -> the reference's
@@ -88,11 +88,6 @@ class Pair:
     texts: tuple[str, ...]
     target: str
     favoured: tuple[bool, ...]
-
-
-def source_text(texts: Sequence[str]) -> str:
-    """What the summariser reads: ``summarize: Mira likes figs. Jon owns a dog.`` and the like."""
-    return " ".join([SOURCE_PREFIX, *(f"{text}{SEPARATOR}" for text in texts)])
 
 
 def make_cases(sessions: Sequence[Annotated], extractor: Extractor) -> list[Case]:

@@ -12,7 +12,8 @@ from glong import extraction
 from glong.config import ExtractorSpec
 from glong.errors import ConfigError, SourceError
 from glong.ids import text_hash
-from glong.training.datasets import Teacher, persona_dialogues, training_dialogues
+from glong.training.corpora import data_hash
+from glong.training.datasets import LABELS, Teacher, persona_dialogues, training_dialogues
 from glong.training.examples import Fact, LabelledDialogue, is_held_out, windows
 from glong.types import GenerationRequest, Session, Triplet, Turn
 from jobs.progress import say
@@ -72,7 +73,7 @@ def lessons(
     """
     named = _hash(_believed(relations)) if relations else "verbs"
     numbers = (spec.window_turns, spec.context_turns, spec.window_chars, n_composed, seed)
-    name = text_hash("lessons", named, *map(str, numbers))[:12]
+    name = text_hash("lessons", LABELS, data_hash(data), named, *map(str, numbers))[:12]
     path = work / f"lessons-{name}.jsonl"
     if not path.exists():
         say("Reading the data; this takes a few minutes and is kept.")
@@ -148,7 +149,7 @@ def draw(
     if negative_share < 1:
         silent = silent[: int(len(stating) * negative_share / (1 - negative_share))]
     if n and len(stating) + len(silent) > n:
-        n_silent = min(len(silent), int(n * negative_share))
+        n_silent = n * len(silent) // (len(stating) + len(silent))
         stating, silent = stating[: n - n_silent], silent[:n_silent]
     return rng.sample(stating + silent, len(stating) + len(silent))
 

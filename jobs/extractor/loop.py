@@ -91,7 +91,7 @@ class Loop:
         self.looks: list[dict[str, float]] = []
         self._examples, self._settings, self._pad_id = examples, settings, pad_id
         self._n_prefix, self._rank = len(prefix), rank
-        self._data = text_hash("data", *(f"{e.prompt[len(prefix) :]}{e.answer}" for e in examples))
+        self._data = text_hash("data", *(f"{e.prompt}{e.answer}" for e in examples))
         self._module = wrap(answer_loss(model, prefix))
         self._batches = [b for epoch in range(settings.epochs) for b in self._plan(epoch)]
         n_steps = len(self._batches) // settings.n_workers

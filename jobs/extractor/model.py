@@ -201,6 +201,8 @@ def export(model: Any, base: str, folder: Path, note: dict[str, Any]) -> None:
     }
     _write(settings, folder / "adapter_config.json")
     _write(note, folder / "training.json")
+    for path in folder.iterdir():
+        path.chmod(0o644)  # safetensors makes its file private
     write_manifest(folder)
 
 

@@ -14,14 +14,19 @@ from jobs.extractor.data import FOLDERS
 from jobs.extractor.model import answer_loss
 from jobs.training import licences, plan_epoch
 
-__all__ = ["held_out_loss", "judged", "model_card"]
+__all__ = ["held_out_loss", "judged", "model_card", "models_toml"]
 
 SCORES = ("soft_f1", "recall", "soft_recall", "valid_rate", "triplets_per_turn")
 _AT_ONCE = 16
 
 
 def held_out_loss(
-    model: Any, examples: Sequence[Example], prefix: Sequence[int], pad_id: int, batch_tokens: int
+    model: Any,
+    examples: Sequence[Example],
+    prefix: Sequence[int],
+    pad_id: int,
+    batch_tokens: int,
+    batch_rows: int = 0,
 ) -> float:
     """Mean loss of an answer token, in nats; leaves the model in training mode.
 
@@ -31,13 +36,14 @@ def held_out_loss(
         prefix: with which every prompt begins.
         pad_id: fills.
         batch_tokens: most padded tokens at once.
+        batch_rows: most examples at once; 0: as many as fit.
     """
     loss = answer_loss(model, prefix)
     total, n_tokens = 0.0, 0
     lengths = [one.n_tokens - len(prefix) for one in examples]
     model.eval()
     with torch.no_grad():
-        for rows in plan_epoch(lengths, batch_tokens, seed=0, epoch=0):
+        for rows in plan_epoch(lengths, batch_tokens, 0, 0, batch_rows):
             batch = collate([examples[i] for i in rows], len(prefix), pad_id)
             n = int((batch.labels != IGNORED).sum())
             total, n_tokens = total + float(loss(batch)) * n, n_tokens + n
@@ -119,6 +125,19 @@ def _table(looks: Sequence[Mapping[str, float]]) -> str:
     return "\n".join(lines)
 
 
+def models_toml(note: Mapping[str, Any], folder: Path) -> str:
+    """A file for ``--models`` with the adapter and the windows that it learnt."""
+    return (
+        '# For --models; on a GPU backend = "vllm" is faster.\n'
+        "[extractor]\n"
+        'backend = "transformers"\n'
+        f"model = {json.dumps(note['model'])}\n"
+        f"adapter = {json.dumps(str(folder))}\n"
+        f"window_turns = {note['window_turns']}\n"
+        f"context_turns = {note['context_turns']}\n"
+    )
+
+
 def _command(note: Mapping[str, Any]) -> str:
     """The command that made an adapter, without the paths of a machine."""
     options = [
@@ -155,12 +174,14 @@ float16. Use: see the licences of its data and of the base model.
 {windows}
 
 No text of the data is part of the adapter's files, but a model may repeat phrases of what it was
-trained on. Never read in training: PersonaExt utterances whose normal form's SHA-256 is 0 modulo
-10, MSC test, conversation_triples, DialogRE test, LoCoMo, LongMemEval, and every utterance of four
-words or more that occurs in one of them.
+trained on. Never labelled in training: PersonaExt utterances whose normal form's SHA-256 is 0
+modulo 10, and every utterance of MSC test, conversation_triples, DialogRE test or LoCoMo, also
+where it occurs in a training set in another spelling; as the turn before another it may be shown.
+LongMemEval is not read.
 
-The answer to a window is what annotators and rules found in its turns; windows with a turn whose
-facts are not all known were left out. {names} The first person stays "I".
+The answer to a window is what annotators and rules found in its turns; windows of a dialogue with a
+turn whose facts are not all known were left out. Of PersonaExt's utterances one fact is known and
+taught. {names} The first person stays "I".
 
 ## Settings
 

@@ -31,7 +31,8 @@ from jobs.extractor.model import (
     read_adapter,
 )
 from jobs.progress import say
-from jobs.training import plot_training, read_note, write_json
+from jobs.training import plot_training, read_note, spread, write_json
+from jobs.workers import agreed, train_on_workers
 
 __all__ = ["CHECKPOINT", "LONGEST", "Task", "run", "train_here"]
 
@@ -94,8 +95,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         return _evaluate_only(task, args.evaluate_only)
     began_s = time.monotonic()
     if args.workers > 1:
-        from jobs.workers import train_on_workers
-
         train_on_workers(
             task,
             train_here,
@@ -116,7 +115,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         {"answer": loop.losses}, loop.looks, args.out / "losses.png",
         measure="loss", label="loss (nats)", title="held-out windows",
     )  # fmt: skip
-    return _report(task, folder, note, loop.looks)
+    card = report.model_card(note, loop.looks, args.data, len(task.looks), len(task.cases))
+    (folder / "MODEL_CARD.md").write_text(card, encoding="utf-8")
+    models = report.models_toml(note, folder)
+    (args.out / "models.toml").write_text(models, encoding="utf-8")
+    return _summary(task, note, loop.looks)
 
 
 def _prepare(args: argparse.Namespace) -> Task:
@@ -134,7 +137,7 @@ def _prepare(args: argparse.Namespace) -> Task:
         args.data, args.relations, args.out / "work", spec,
         n_composed=args.composed, seed=args.seed,
     )  # fmt: skip
-    learnt, looks = split(_spread(found, args.limit))
+    learnt, looks = split(spread(found, args.limit))
     rng = random.Random(args.seed)
     learnt = draw(learnt, args.max_windows, args.negative_share, rng)
     looks = draw(looks, args.eval_windows, args.negative_share, rng)
@@ -157,14 +160,7 @@ def _prepare(args: argparse.Namespace) -> Task:
     counts = ", ".join(f"{name} {n:,}" for name, n in sorted(_sources(learnt).items()))
     n_silent = sum(not one.triplets for one in learnt)
     say(f"{len(learnt):,} windows ({counts}; {n_silent:,} state nothing), {len(looks)} held out.")
-    return Task(args, spec, learnt, looks, _spread(cases, args.eval_cases), settings)
-
-
-def _spread(found: Sequence[Any], n: int) -> list[Any]:
-    """At most ``n`` of them, evenly spread; all for 0."""
-    if not n or n >= len(found):
-        return list(found)
-    return [found[i * len(found) // n] for i in range(n)]
+    return Task(args, spec, learnt, looks, spread(cases, args.eval_cases), settings)
 
 
 def _sources(found: Sequence[Lesson]) -> dict[str, int]:
@@ -185,6 +181,8 @@ def _encoded(task: Task, tokenizer: Any) -> tuple[list[Example], list[Example], 
     """Lessons to train on, lessons to look at, and the beginning that all share."""
     parts = [encode(part, tokenizer, task.spec) for part in (task.learnt, task.looks)]
     learnt, looks = ([one for one in part if one.n_tokens <= LONGEST] for part in parts)
+    if n_left_out := sum(map(len, parts)) - len(learnt) - len(looks):
+        say(f"{n_left_out} windows of more than {LONGEST} tokens are left out.")
     if not learnt or not looks:
         raise SourceError(
             f"Every window is longer than {LONGEST} tokens; give fewer --window-turns."
@@ -207,7 +205,7 @@ def train_here(
     began_s, first = time.monotonic(), loop.step
     for step in loop.run():
         passed_s = time.monotonic() - began_s
-        late = bool(task.args.minutes and passed_s > 60 * task.args.minutes)
+        late = bool(task.args.minutes) and agreed(passed_s > 60 * task.args.minutes)
         last = step == loop.n_steps or late
         if rank == 0:
             _after_step(task, made, last, passed_s / (step - first))
@@ -236,7 +234,9 @@ def _look(task: Task, made: Run, n_cases: int) -> None:
     """The loss on held-out windows and, if asked, how good extracted triplets are."""
     loop = made.loop
     pad_id = made.tokenizer.eos_token_id
-    loss = report.held_out_loss(loop.model, made.looks, made.prefix, pad_id, task.args.batch_tokens)
+    loss = report.held_out_loss(
+        loop.model, made.looks, made.prefix, pad_id, task.args.batch_tokens, task.args.batch_rows
+    )
     look = {"step": float(loop.step), "loss": loss}
     if n_cases:
         made.extractor = made.extractor or live_extractor(loop.model, made.tokenizer, task.spec)
@@ -286,18 +286,18 @@ def _evaluate_only(task: Task, folder: Path) -> dict[str, Any]:
     note = read_note(folder)
     look = {
         "step": float(note.get("steps_done", 0)),
-        "loss": report.held_out_loss(model, looks, prefix, pad_id, args.batch_tokens),
+        "loss": report.held_out_loss(
+            model, looks, prefix, pad_id, args.batch_tokens, args.batch_rows
+        ),
     }
     if task.cases:
         spec = replace(task.spec, adapter=str(folder))
         look |= report.judged(model, live_extractor(model, tokenizer, spec), task.cases)
-    return _report(task, folder, note, [look])
+    return _summary(task, note, [look])
 
 
-def _report(
-    task: Task, folder: Path, note: dict[str, Any], looks: Sequence[dict[str, float]]
-) -> dict[str, Any]:
-    """``extractor.json`` and, for an adapter of ours, the card."""
+def _summary(task: Task, note: dict[str, Any], looks: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """``extractor.json``."""
     summary = {
         "looks": list(looks),
         "steps_done": note.get("steps_done"),
@@ -305,7 +305,4 @@ def _report(
         "n_cases": len(task.cases),
     }
     write_json(summary, task.args.out / "extractor.json")
-    if note:
-        card = report.model_card(note, looks, task.args.data, len(task.looks), len(task.cases))
-        (folder / "MODEL_CARD.md").write_text(card, encoding="utf-8")
     return summary

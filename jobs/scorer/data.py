@@ -7,13 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from glong.ids import text_hash
 from glong.protocols import Extractor
 from glong.training.summaries import Case, make_cases
 from glong.training.summary_sources import Annotated
 from glong.types import Session, Triplet, Turn
 from jobs.progress import Progress
 
-__all__ = ["cases_of", "sentences", "spread"]
+__all__ = ["cases_of", "sentences"]
 
 _FORM = 2
 """Version of what a case holds: a part of its file's name. 2: names are resolved."""
@@ -29,10 +30,11 @@ def cases_of(
     Args:
         name: of the set, for the file and the progress.
         sessions: of the set.
-        extractor: its fingerprint is part of the file's name.
+        extractor: its fingerprint is part of the file's name, as is what the sessions say.
         work: folder for what can be made anew.
     """
-    path = work / f"{name}-{len(sessions)}-{extractor.fingerprint[:12]}-{_FORM}.jsonl"
+    said = text_hash("said", *map(repr, sessions))
+    path = work / f"{name}-{said[:12]}-{extractor.fingerprint[:12]}-{_FORM}.jsonl"
     if not path.exists():
         work.mkdir(parents=True, exist_ok=True)
         made = path.with_name(path.name + ".tmp")
@@ -70,10 +72,3 @@ def sentences(cases: Sequence[Case]) -> Iterator[str]:
         yield from case.kept
         for turn in case.session.turns:
             yield from filter(None, _SENTENCE_END.split(turn.text))
-
-
-def spread(sessions: Sequence[Annotated], n: int) -> list[Annotated]:
-    """At most ``n`` of them, evenly spread; all for 0."""
-    if not n or n >= len(sessions):
-        return list(sessions)
-    return [sessions[i * len(sessions) // n] for i in range(n)]

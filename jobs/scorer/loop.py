@@ -14,7 +14,7 @@ More is not better here: 1,200 steps at .03 with guidance 16 brought the trainin
 ended at an AUC of .645 on held-out MSC, 300 at .02 with guidance 4 at .656.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,6 +130,7 @@ class Loop:
         pad_id: fills sources.
         wrap: makes the model that a step runs (several workers wrap it).
         rank: this worker's number, from 0.
+        identity: what a checkpoint has to agree with beside the settings, such as the data.
     """
 
     def __init__(
@@ -141,8 +142,8 @@ class Loop:
         *,
         wrap: Callable[[Any], Any] = lambda model: model,
         rank: int = 0,
+        identity: Mapping[str, Any] | None = None,
     ) -> None:
-        import torch
         from transformers.optimization import Adafactor
 
         self.model = model
@@ -150,13 +151,13 @@ class Loop:
         self.losses: list[tuple[float, float]] = []
         self.evaluations: list[dict[str, float]] = []
         self._data, self._settings, self._pad_id, self._rank = data, settings, pad_id, rank
+        self._identity = asdict(settings) | dict(identity or {})
         self._run: Any = wrap(model)
         self._device = str(next(model.parameters()).device)
         untyped: Any = Adafactor
         self._optimizer = untyped(
             model.parameters(), lr=0.0, scale_parameter=True, relative_step=False
         )
-        torch.manual_seed(settings.seed + rank)
 
     def run(self) -> Iterator[int]:
         """Train to the last step; yields the number of steps done after each."""
@@ -183,7 +184,8 @@ class Loop:
 
         self.model.train()
         settings = self._settings
-        rng = np.random.default_rng([settings.seed, self._rank, self.step])
+        torch.manual_seed(int(np.random.SeedSequence(self._place()).generate_state(1)[0]))
+        rng = np.random.default_rng(self._place())
         batch = with_other_prefixes(batch, settings.other_prefixes, rng)
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate(self.step, settings)
@@ -197,19 +199,20 @@ class Loop:
         self.losses.append((float(answer.detach()), float(guidance.detach())))
         self.step += 1
 
+    def _place(self) -> list[int]:
+        """What dropout and prefixes of a step are drawn from: a resumed run draws the same."""
+        return [self._settings.seed, self._rank, self.step]
+
     def save(self, path: Path) -> None:
         """Write everything that a resumed run needs, to a new name first."""
-        import torch
-
         save_checkpoint(
             {
-                "settings": asdict(self._settings),
+                "settings": self._identity,
                 "model": self.model.state_dict(),
                 "optimizer": self._optimizer.state_dict(),
                 "place": (self.step, self.epoch, self.place),
                 "losses": self.losses,
                 "evaluations": self.evaluations,
-                "random": torch.get_rng_state(),
             },
             path,
         )
@@ -218,14 +221,13 @@ class Loop:
         """Go on where :meth:`save` was.
 
         Raises:
-            ConfigError: the checkpoint is of a run with other settings.
+            ConfigError: the checkpoint is of a run with other settings or other data.
         """
         import torch
 
         saved = torch.load(path, map_location=self._device, weights_only=True)
-        check_same(path, saved["settings"], asdict(self._settings))
+        check_same(path, saved["settings"], self._identity)
         self.model.load_state_dict(saved["model"])
         self._optimizer.load_state_dict(saved["optimizer"])
         self.step, self.epoch, self.place = saved["place"]
         self.losses, self.evaluations = [tuple(x) for x in saved["losses"]], saved["evaluations"]
-        torch.set_rng_state(saved["random"].cpu())

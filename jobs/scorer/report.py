@@ -57,7 +57,13 @@ def evaluate(
     judged = {name: _judge(cases, scores) for name, scores in by_name.items()}
     lengths = _judge(cases, [scores["length"] for scores in others])
     judged[EQUAL_LENGTH] = list(_of_equal_length(judged[WEIGHT], lengths))
-    return {name: asdict(auc(sessions, seed)) for name, sessions in judged.items()}
+    found = {name: asdict(auc(sessions, seed)) for name, sessions in judged.items()}
+    return {name: {k: _known(v) for k, v in one.items()} for name, one in found.items()}
+
+
+def _known(value: Any) -> Any:
+    """``None`` for what no pair tells."""
+    return None if isinstance(value, float) and np.isnan(value) else value
 
 
 def _of_equal_length(judged: Sequence[Judged], lengths: Sequence[Judged]) -> Iterator[Judged]:
@@ -89,10 +95,7 @@ def table(sets: Mapping[str, Scores]) -> str:
     names = list(sets)
     lines = ["| score | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
     for score in (WEIGHT, EQUAL_LENGTH, *BASELINES):
-        cells = [
-            f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
-            for found in (sets[name][score] for name in names)
-        ]
+        cells = [_cell(sets[name][score]) for name in names]
         lines.append(f"| {score} | " + " | ".join(cells) + " |")
     counts = [
         f"{sets[n][WEIGHT]['n_pairs']:,} / {sets[n][WEIGHT]['n_sessions']:,}"
@@ -101,6 +104,12 @@ def table(sets: Mapping[str, Scores]) -> str:
     ]
     lines.append("| pairs / sessions / dialogues | " + " | ".join(counts) + " |")
     return "\n".join(lines)
+
+
+def _cell(found: Mapping[str, Any]) -> str:
+    if found["value"] is None:
+        return "no pair"
+    return f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
 
 
 def plot_losses(

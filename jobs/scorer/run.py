@@ -11,6 +11,7 @@ from typing import Any
 
 from glong.config import EncoderSpec, ExtractorSpec, ScorerSpec, load_models_config
 from glong.errors import SourceError
+from glong.ids import text_hash
 from glong.models.extras import extra
 from glong.models.load import load_encoder, load_extractor
 from glong.protocols import Extractor, Scorer
@@ -19,7 +20,7 @@ from glong.training.summary_sources import EVALUATION_SETS, evaluation_set, trai
 from jobs.progress import say
 from jobs.scorer import report
 from jobs.scorer.batches import Example, Limits, encode_pairs
-from jobs.scorer.data import cases_of, sentences, spread
+from jobs.scorer.data import cases_of, sentences
 from jobs.scorer.loop import Loop, Settings
 from jobs.scorer.model import (
     Size,
@@ -31,7 +32,8 @@ from jobs.scorer.model import (
     take_embeddings,
     train_tokenizer,
 )
-from jobs.training import read_note
+from jobs.training import read_note, spread
+from jobs.workers import agreed
 
 __all__ = ["Task", "run", "train_here"]
 
@@ -60,6 +62,17 @@ class Task:
     def work(self) -> Path:
         """Checkpoints, vocabulary and facts."""
         return Path(self.args.out).absolute() / "work"
+
+    @property
+    def data(self) -> str:
+        """Identity of what is learnt from."""
+        return text_hash("cases", *map(repr, self.cases), *self.args.tasks)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint has to agree with, beside the settings."""
+        shape = ("base", "embeddings", "vocabulary", "d_model", "layers", "decoder_layers", "heads")
+        return {name: getattr(self.args, name) for name in shape} | {"data": self.data}
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -145,7 +158,7 @@ def build(
     if args.base:
         model, tokenizer = hub_model(args.base)
     else:
-        folder = task.work / f"vocabulary-{args.vocabulary}-{args.seed}"
+        folder = task.work / f"vocabulary-{args.vocabulary}-{task.data[:12]}"
         if not (folder / "tokenizer.json").exists():
             train_tokenizer(sentences(task.cases), args.vocabulary, folder)
         tokenizer = load_tokenizer(folder)
@@ -165,9 +178,11 @@ def build(
             )
         return examples
 
-    return Loop(model, data, task.settings, model.config.pad_token_id, wrap=wrap, rank=rank), (
-        tokenizer
-    )
+    loop = Loop(
+        model, data, task.settings, model.config.pad_token_id,
+        wrap=wrap, rank=rank, identity=task.identity,
+    )  # fmt: skip
+    return loop, tokenizer
 
 
 def train_here(
@@ -194,7 +209,7 @@ def train_here(
 
 def _is_late(task: Task, began_s: float) -> bool:
     minutes = task.args.minutes
-    return bool(minutes and time.monotonic() - began_s > 60 * minutes)
+    return bool(minutes) and agreed(time.monotonic() - began_s > 60 * minutes)
 
 
 def _after_step(task: Task, loop: Loop, tokenizer: Any, last: bool, step_s: float) -> None:
@@ -237,7 +252,8 @@ def _note(task: Task, loop: Loop, train_s: float) -> dict[str, Any]:
         "vocabulary": loop.model.config.vocab_size,
         "parameters": n_parameters(loop.model),
         "base": args.base or "none (from scratch)",
-        "embeddings": args.embeddings,
+        "embeddings": "of the base" if args.base else args.embeddings,
+        "limit": args.limit,
         "sources": args.sources,
         "tasks": list(args.tasks),
         "extractor": args.extractor,
@@ -264,7 +280,7 @@ def _judge(
     for name in EVALUATION_SETS:
         cases = _judged_cases(args, name, extractor)
         sets[name] = report.evaluate(cases, scorer, encoder, args.seed)
-        say(f"{name}: AUC of w {sets[name][report.WEIGHT]['value']:.3f}")
+        say(f"{name}: AUC of w {sets[name][report.WEIGHT]['value'] or float('nan'):.3f}")
     summary = {
         "sets": sets,
         "steps_done": note.get("steps_done"),
@@ -272,7 +288,8 @@ def _judge(
         "scorer": scorer.fingerprint,
     }
     report.write_json(summary, args.out / "salience.json")
-    if note:
+    if note and args.limit == note["limit"]:
+        note = note | {"judged_extractor": args.judged_extractor}
         card = report.model_card(
             title=f"T5 scorer, sources {note['sources']}",
             command=_command(args, note),
@@ -289,6 +306,7 @@ def _command(args: argparse.Namespace, note: dict[str, Any]) -> str:
     """The command that made a model, without the paths of this machine."""
     options = {
         "sources": note["sources"],
+        "limit": note["limit"],
         "extractor": note["extractor"],
         "judged-extractor": note["judged_extractor"],
         "tasks": ",".join(note["tasks"]),

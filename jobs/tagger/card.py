@@ -54,22 +54,20 @@ def export(loop: Loop, classes: Sequence[str], threshold: float, folder: Path) -
     write_manifest(folder)
 
 
-def judge(extractor: Extractor, data: Path, limit: int = 0) -> dict[str, dict[str, float]]:
+def judge(extractor: Extractor, data: Path) -> dict[str, dict[str, float]]:
     """Scores of an extractor on every evaluation set.
 
     Args:
         extractor: an exported tagger, or what it is compared with.
         data: the data folder.
-        limit: about so many cases of each set; 0: all.
 
     Raises:
         SourceError: a file is not there.
     """
-    found = {}
-    for name, cases in evaluation_sets(data):
-        some = cases[:: max(1, len(cases) // limit)] if limit else cases
-        found[name] = asdict(score(some, extractor.extract([case.session for case in some])))
-    return found
+    return {
+        name: asdict(score(cases, extractor.extract([case.session for case in cases])))
+        for name, cases in evaluation_sets(data)
+    }
 
 
 def write_card(
@@ -86,12 +84,7 @@ def write_card(
     ``baseline`` are the patterns' scores, see :mod:`glong.rules`.
     """
     plot_training(
-        {"tagger": loop.losses},
-        [],
-        folder.parent / "losses.png",
-        measure="recall",
-        label="recall",
-        title="",
+        {"tagger": loop.losses}, [], folder.parent / "losses.png", measure="", label="", title=""
     )
     lines = [
         "# glong tagger",
@@ -135,7 +128,8 @@ def _data_lines(data: Path, dialogues: Sequence[LabelledDialogue]) -> list[str]:
         "| --- | --- |",
         *(f"| {name} | {text} |" for name, text in licences(data, _FOLDERS).items()),
         "",
-        f"Utterances that an evaluation reads were left out. Labelled: {', '.join(labelled)}.",
+        "Utterances that an evaluation reads have no label, in whatever spelling they occur; as the"
+        f" turn before another they may be read. Labelled: {', '.join(labelled)}.",
     ]
 
 

@@ -4,10 +4,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from glong.ids import text_hash
 from glong.models.tagger_input import pad
 from glong.models.tagger_net import TaggerNet
 from jobs.tagger.loss import batch_loss
@@ -55,6 +57,7 @@ class Loop:
         self.step = 0
         self.losses: list[float] = []
         self._learnt, self._settings, self._pad_id = learnt, settings, pad_id
+        self._data = text_hash("examples", *map(repr, learnt))
         lengths = [len(one.pieces.ids) for one in learnt]
         self._batches = [
             batch
@@ -120,12 +123,15 @@ class Loop:
             answers[torch.tensor(batch)] = said.relation.softmax(1)
         return answers
 
+    def _identity(self) -> dict[str, Any]:
+        """What a checkpoint must agree with: settings, data and steps."""
+        return {**asdict(self._settings), "n_steps": self.n_steps, "data": self._data}
+
     def save(self, path: Path) -> None:
         """Write everything that a resumed run needs, to a new name first."""
         save_checkpoint(
             {
-                "settings": asdict(self._settings),
-                "n_steps": self.n_steps,
+                "settings": self._identity(),
                 "net": self.net.state_dict(),
                 "optimizer": self._optimizer.state_dict(),
                 "schedule": self._schedule.state_dict(),
@@ -143,11 +149,7 @@ class Loop:
             ConfigError: the checkpoint is of a run with other settings or other data.
         """
         saved = torch.load(path, weights_only=True)
-        check_same(
-            path,
-            {**saved["settings"], "n_steps": saved["n_steps"]},
-            {**asdict(self._settings), "n_steps": self.n_steps},
-        )
+        check_same(path, saved["settings"], self._identity())
         self.net.load_state_dict(saved["net"])
         self._optimizer.load_state_dict(saved["optimizer"])
         self._schedule.load_state_dict(saved["schedule"])

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -7,10 +8,12 @@ from hypothesis import strategies as st
 from glong.parsing import (
     OBJECT_CHARS,
     RELATION_CHARS,
+    RELATION_PATTERN,
     SUBJECT_CHARS,
     answer_text,
     parse_answer,
 )
+from glong.relations import denial_of, relations
 from glong.types import Triplet, Turn
 
 TURNS = (
@@ -172,3 +175,14 @@ TRIPLETS = st.builds(Triplet, NAMES, NAMES, NAMES, st.sampled_from([10, 12]))
 @given(st.lists(TRIPLETS, unique=True))
 def test_what_answer_text_writes_is_read_back(triplets):
     assert parse_answer(answer_text(triplets, TURNS), TURNS) == (tuple(triplets), ())
+
+
+@pytest.mark.parametrize("name", sorted(relations()))
+def test_constrained_decoding_can_write_every_listed_relation_and_its_denial(name):
+    for relation in (name, denial_of(name)):
+        assert re.fullmatch(RELATION_PATTERN, relation)
+        assert len(relation) < RELATION_CHARS
+
+
+def test_a_relation_of_a_denied_verb_with_four_words_can_be_written():
+    assert re.fullmatch(RELATION_PATTERN, "not_be_fond_of_the")

@@ -9,9 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from glong.config import ExtractorSpec  # noqa: E402
+from glong.config import ExtractorSpec, load_models_config  # noqa: E402
 from glong.errors import ConfigError  # noqa: E402
 from glong.extraction import Window  # noqa: E402
+from glong.models.load import load_extractor  # noqa: E402
 from glong.models.rendering import render  # noqa: E402
 from glong.models.shipped import verify  # noqa: E402
 from glong.models.transformers import TransformersGenerator  # noqa: E402
@@ -153,6 +154,8 @@ def test_windows_without_facts_keep_to_their_share():
     assert drawn == draw(found, 20, 0.25, random.Random(0))
     assert not [one for one in draw(found, 0, 0.0, random.Random(0)) if not one.triplets]
     assert len(draw(found, 0, 1.0, random.Random(0))) == 100
+    drawn = draw(found, 20, 1.0, random.Random(0))
+    assert sum(not one.triplets for one in drawn) == 14  # as many of all: 70 of 100
 
 
 def test_lessons_are_cut_as_inference_cuts_and_held_out_by_their_words(data, tmp_path):
@@ -264,7 +267,7 @@ def test_a_run_can_be_repeated_and_a_stopped_one_goes_on_as_if_it_had_not(train,
 
 
 @pytest.mark.slow
-def test_what_a_run_writes(train, tiny_llama):
+def test_what_a_run_writes(train, tiny_llama, data):
     out = train("out", "--eval-cases", "2")
     folder = out / "model"
     verify(folder)
@@ -283,6 +286,14 @@ def test_what_a_run_writes(train, tiny_llama):
 
     spec = ExtractorSpec(backend="transformers", model=str(tiny_llama), adapter=str(folder))
     assert TransformersGenerator.load(spec).fingerprint
-    train("judged", "--evaluate-only", str(folder))
+    train("judged", "--evaluate-only", str(folder), "--window-turns", "8", "--seed", "3")
     judged = json.loads((out.parent / "judged/extractor.json").read_text())["looks"]
     assert judged[0]["loss"] == pytest.approx(looks[-1]["loss"], abs=2e-3)  # float16
+    assert (folder / "MODEL_CARD.md").read_text() == card
+    argv = ["--data", str(data), "--out", str(out), "--evaluate-only", str(folder)]
+    assert main([*argv, "--relations", str(out)]) == 2
+
+    models = load_models_config(str(out / "models.toml"))
+    assert (models.extractor.window_turns, models.extractor.context_turns) == (2, 2)
+    assert load_extractor(models.extractor).fingerprint
+    assert folder.joinpath("adapter_model.safetensors").stat().st_mode & 0o777 == 0o644

@@ -149,6 +149,15 @@ def test_a_run_leaves_a_model_that_loads_a_card_and_figures(data: Path, tmp_path
     assert json.loads((again / "salience.json").read_text())["sets"] == figures["sets"]
 
 
+def test_a_set_without_pairs_is_reported_as_such(data: Path) -> None:
+    from glong.models.fake import FakeEncoder, FakeScorer
+    from jobs.scorer.report import evaluate, table
+
+    sets = {"none": evaluate([], FakeScorer(), FakeEncoder(8), 0)}
+    json.dumps(sets, allow_nan=False)
+    assert "| weight | no pair |" in table(sets)
+
+
 @pytest.mark.slow
 def test_one_seed_gives_the_same_losses_and_another_does_not(data: Path, tmp_path: Path) -> None:
     first = train(data, tmp_path / "a", "--steps", "6")
@@ -172,6 +181,10 @@ def test_a_checkpoint_of_other_settings_is_refused(
     argv = ["--data", str(data), "--out", str(tmp_path / "out"), *TINY, "--steps", "3"]
     assert main([*argv, "--guidance", "2"]) == 2
     assert "guidance = 4.0, and this one has 2.0" in capsys.readouterr().err
+    assert main([*argv, "--tasks", "facts"]) == 2
+    assert "run with data = " in capsys.readouterr().err
+    assert main([*argv, "--d-model", "32"]) == 2
+    assert "d_model = 16, and this one has 32" in capsys.readouterr().err
 
 
 @pytest.mark.slow

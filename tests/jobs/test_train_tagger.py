@@ -1,5 +1,7 @@
 """The tagger's targets, loss and loop on a network of one layer."""
 
+from dataclasses import replace
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -10,6 +12,8 @@ from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mentio
 from jobs.tagger.loop import Loop, Settings  # noqa: E402
 from jobs.tagger.loss import batch_loss  # noqa: E402
 from jobs.tagger.targets import OPEN, UNKNOWN, examples, relation_classes  # noqa: E402
+from jobs.train_tagger import _Asked  # noqa: E402
+from jobs.training import spread  # noqa: E402
 from tests.glong.models.test_tagger_net import Tokens  # noqa: E402
 
 CLASSES = (OPEN, "have_pet", "dislike")
@@ -119,3 +123,18 @@ def test_a_checkpoint_of_other_settings_is_refused(learnt, tmp_path):
     train(tmp_path / "a.pt", learnt, steps=3)
     with pytest.raises(ConfigError, match="seed = 5"):
         train(tmp_path / "a.pt", learnt, seed=6)
+    other = [replace(learnt[0], is_complete=False), *learnt[1:]]
+    with pytest.raises(ConfigError, match="data = "):
+        train(tmp_path / "a.pt", other)
+
+
+def test_a_limit_takes_from_every_source():
+    assert spread(list(range(10)), 4) == [0, 2, 5, 7]
+    assert spread([1, 2], 5) == spread([1, 2], 0) == [1, 2]
+
+
+def test_answers_about_other_facts_are_refused(tmp_path):
+    torch.save([torch.zeros(3, len(CLASSES))], tmp_path / "believed.pt")
+    asked = _Asked(None, CLASSES, None, tmp_path / "believed.pt")
+    with pytest.raises(ConfigError, match="answers about the same data"):
+        asked([("i have two dogs", PET)])

@@ -1,3 +1,5 @@
+import json
+import shutil
 import sys
 from dataclasses import replace
 
@@ -15,6 +17,7 @@ from glong.models.load import (
     load_models,
     load_scorer,
 )
+from glong.prompts import EXTRACTION_PROMPT_VERSION
 
 ENDPOINT = ExtractorSpec(backend="openai", model="m", base_url="http://endpoint.test/v1")
 
@@ -51,3 +54,18 @@ def test_a_missing_extra_names_its_pip_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(ConfigError, match=r'pip install "glong\[openai\]"'):
         load_generator(ENDPOINT)
+
+
+def test_an_adapter_is_not_asked_about_other_windows_than_it_learnt(
+    tiny_qwen3, tiny_adapter, tmp_path
+):
+    folder = shutil.copytree(tiny_adapter, tmp_path / "adapter")
+    note = {"window_turns": 1, "context_turns": 1, "prompt": EXTRACTION_PROMPT_VERSION}
+    (folder / "training.json").write_text(json.dumps(note))
+    spec = ExtractorSpec(backend="transformers", model=str(tiny_qwen3), adapter=str(folder))
+    with pytest.raises(ConfigError, match=r"window_turns = 1, here it is 8.*models\.toml"):
+        load_extractor(spec)
+    assert load_extractor(replace(spec, window_turns=1, context_turns=1)).fingerprint
+    (folder / "training.json").write_text(json.dumps(note | {"prompt": "extraction-0"}))
+    with pytest.raises(ConfigError, match="prompt = 'extraction-0'"):
+        load_extractor(replace(spec, window_turns=1, context_turns=1))

@@ -88,3 +88,10 @@ def test_only_sentences_of_the_speaker_are_turned_round():
     pool = [sister, SENTENCES[0]]
     for dialogue in compose(pool, 12, random.Random(0)):
         assert "tea" not in dialogue.turns[-1].text
+
+
+def test_what_is_the_speaker_s_own_is_not_asked_of_another():
+    pool = [("I enjoy my job.", fact) for fact in plain_facts("I enjoy my job.")]
+    for dialogue in compose(pool, 60, random.Random(1)):
+        assert not dialogue.turns[0].text.startswith("do you")
+        assert all(fact.subject is None for fact in dialogue.turns[-1].facts)

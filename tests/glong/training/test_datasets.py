@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from glong.training.corpora import data_hash
 from glong.training.datasets import training_dialogues
 from glong.training.examples import normal_form
 
@@ -16,7 +17,7 @@ def _gzip(path, text):
 
 @pytest.fixture
 def data(tmp_path):
-    """Training data, of which the evaluation data repeats "i like pizza" and nothing else."""
+    """Training data, of which the evaluation data repeats "i like pizza" and "i am a nurse"."""
 
     def session(*texts):
         turns = [{"speaker": "A", "text": text, "persona_text": text} for text in texts]
@@ -24,8 +25,11 @@ def data(tmp_path):
 
     rows = [{"tokens": ["i", "like", "tea"], "head": [0], "tail": [2], "label": "like_drink"}]
     _gzip(tmp_path / "personaext/personaext_union.jsonl.gz", "\n".join(map(json.dumps, rows)))
-    _gzip(tmp_path / "msc/msc_valid.jsonl.gz", session("I like pizza.", "I like chess."))
-    _gzip(tmp_path / "msc/msc_test.jsonl.gz", session("i like pizza"))
+    _gzip(
+        tmp_path / "msc/msc_valid.jsonl.gz",
+        session("I like pizza.", "I like chess.", "I'm a nurse."),
+    )
+    _gzip(tmp_path / "msc/msc_test.jsonl.gz", session("i like pizza", "i am a nurse ."))
     table = io.StringIO()
     writer = csv.writer(table)
     writer.writerow(["user 1 personas", "user 2 personas", "Best Generated Conversation"])
@@ -44,7 +48,24 @@ def test_what_an_evaluation_reads_is_never_learnt_however_short(data):
     texts = {normal_form(turn.text) for turn in labelled}
     assert "i like chess" in texts
     assert "i like pizza" not in texts
+    assert not any("nurse" in text for text in texts)
     # Composed exchanges turn a sentence round, so its object would show.
     assert not any(
         "pizza" in turn.text for d in found if d.source == "composed" for turn in d.turns
     )
+
+
+def test_a_turn_with_a_sentence_that_no_pattern_reads_does_not_teach_silence(data):
+    turn = {"speaker": "A", "text": "Cats? Sure!", "persona_text": "Fond of cats."}
+    session = {"sessions": [{"session": 1, "dialog": [turn, turn | {"persona_text": ""}]}]}
+    _gzip(data / "msc/msc_valid.jsonl.gz", json.dumps(session))
+    found = training_dialogues(data, lambda pairs: [{} for _ in pairs], n_composed=0, seed=1)
+    (dialogue,) = [one for one in found if one.source == "msc"]
+    assert [turn.is_complete for turn in dialogue.turns] == [False, True]
+
+
+def test_the_hash_of_the_data_changes_with_a_file(data):
+    before = data_hash(data)
+    assert data_hash(data) == before
+    _gzip(data / "dialogre/test.json.gz", "[ ]")
+    assert data_hash(data) != before

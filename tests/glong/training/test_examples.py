@@ -1,5 +1,7 @@
 import hashlib
 
+import pytest
+
 from glong.training.examples import (
     Fact,
     LabelledDialogue,
@@ -7,6 +9,7 @@ from glong.training.examples import (
     Mention,
     is_held_out,
     normal_form,
+    spoken_form,
     windows,
 )
 from glong.types import Triplet
@@ -46,6 +49,19 @@ def test_a_lone_turn_with_one_known_fact_is_kept():
     assert window.triplets == (Triplet("I", "like_drink", "tea", 0),)
 
 
+def test_what_another_said_is_turned_round():
+    asked = LabelledTurn("B", "How is your sister?")
+    told = LabelledTurn(
+        "A", "She likes cats.", (Fact(Mention((2, 4), 1), "like", Mention((2, 3))),)
+    )
+    (window,) = windows(LabelledDialogue("made", (asked, told)), 2, 0)
+    assert window.triplets == (Triplet("my sister", "like", "cats", 1),)
+
+
+def test_an_answer_about_a_turn_that_is_not_shown_is_left_out():
+    assert [window.turns[0].index for window in windows(DIALOGUE, 1, 0)] == [0]
+
+
 def test_the_turns_before_a_window_are_its_context():
     *_, last = windows(DIALOGUE, 1, 1)
     assert [turn.text for turn in last.context] == ["Do you have a dog?"]
@@ -61,3 +77,19 @@ def test_held_out_is_a_tenth_by_hash():
     assert 0.07 < share < 0.13
     digest = hashlib.sha256(b"utterance 1").hexdigest()
     assert is_held_out("Utterance, 1!") == (int(digest, 16) % 10 == 0)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("I'm fine , thanks", "i am fine, thanks"),
+        ("I don\u2019t swim", "i do not swim"),
+        ("I can't", "I cannot"),
+        ("we won't", "we will not"),
+        ("im here and ive eaten", "I am here and I have eaten"),
+        ("my dog 's tail", "my dog's tail"),
+    ],
+)
+def test_utterances_that_sound_alike_have_one_spoken_form(left, right):
+    assert spoken_form(left) == spoken_form(right)
+    assert spoken_form("I do not swim") != spoken_form("I do swim")

@@ -1,4 +1,11 @@
-from glong.training.labelling import denied, merged, named, plain_facts, project, spelled
+from glong.training.labelling import denied, merged, named, plain_facts, project
+from glong.words import split_words
+
+
+def spelled(fact, text):
+    words = split_words(text)
+    subject = "I" if fact.subject is None else words.span(*fact.subject.span)
+    return f"{subject} | {fact.relation} | {words.span(*fact.object.span)}"
 
 
 def spelled_facts(text):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from glong.errors import ConfigError, SourceError
-from glong.training.summaries import TASKS, Case, Pair, make_cases, make_pairs, source_text
+from glong.training.summaries import TASKS, Case, Pair, make_cases, make_pairs
 from glong.training.summary_sources import (
     EVALUATION_SETS,
     FILES,
@@ -20,7 +20,6 @@ from glong.training.summary_sources import (
     training_set,
 )
 from glong.types import Extraction, Session, Triplet, Turn
-from glong.weighting import SOURCE_PREFIX
 
 HELD_OUT = next(f"valid_{n}" for n in range(100) if is_held_out(f"valid_{n}"))
 TRAINED = next(f"valid_{n}" for n in range(100) if not is_held_out(f"valid_{n}"))
@@ -216,7 +215,7 @@ def test_prose_gives_dialogues_and_no_sentences() -> None:
 def test_every_pair_has_both_kinds_and_numbered_speakers_get_names_in_some() -> None:
     found = [pair for of_task in pairs_by_task().values() for pair in of_task]
     assert all(any(pair.favoured) and not all(pair.favoured) for pair in found)
-    numbered = ["Speaker" in source_text(pair.texts) for pair in found]
+    numbered = [any("Speaker" in text for text in pair.texts) for pair in found]
     assert any(numbered)
     assert not all(numbered)
 
@@ -233,12 +232,6 @@ def test_a_case_without_mentioned_facts_gives_no_facts() -> None:
     (case,) = cases()
     assert make_pairs([Case("msc_valid", SESSION, case.triplets, ())], 0) == []
     assert make_pairs([Case("msc_valid", SESSION, (), KEPT)], 0, ["facts", "summary"]) == []
-
-
-def test_the_source_is_what_inference_reads() -> None:
-    assert source_text(["Mira likes figs", "Jon runs"]) == (
-        f"{SOURCE_PREFIX} Mira likes figs. Jon runs."
-    )
 
 
 @pytest.mark.data
