@@ -137,6 +137,7 @@ def _work_options(group: "argparse._ArgumentGroup") -> None:
         )
     for name, value, text in (
         ("--learning-rate", 2e-2, "highest learning rate, relative to a matrix's own size"),
+        ("--answer", 0.1, "factor of the answer's loss"),
         ("--guidance", 4.0, "factor of the attention loss; 0 leaves it out"),
         ("--other-prefixes", 0.5, "share of examples that read another one's summary so far"),
         ("--minutes", 0.0, "stop cleanly after that many minutes of training; 0: never"),
@@ -159,7 +160,8 @@ def _check(args: argparse.Namespace) -> None:
         "limit": 0, "vocabulary": 64, "d_model": 8, "layers": 1, "decoder_layers": 1, "heads": 1,
         "steps": 1, "batch_tokens": 64, "warmup_steps": 0, "checkpoint_every": 1, "eval_every": 1,
         "seed": 0, "threads": 0, "guided_tokens": 1, "target_tokens": 1,
-        "workers": 1, "guidance": 0, "minutes": 0, "other_prefixes": 0, "learning_rate": 1e-8,
+        "workers": 1, "answer": 0, "guidance": 0, "minutes": 0, "other_prefixes": 0,
+        "learning_rate": 1e-8,
     }  # fmt: skip
     check_at_least(args, lowest)
     if args.d_model % args.heads:

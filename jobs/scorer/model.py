@@ -34,6 +34,13 @@ _SPECIAL = ("<pad>", "</s>", "<unk>")
 _QUERY_START = 0.3
 """Of T5's own spread, for the queries whose attention is the weight: it begins nearly even, so that
 nothing has to be unlearned."""
+_LAYER_START = 0.3
+"""Of T5's own spread, for what the encoder's layers add: words begin as their embeddings."""
+_SLOPE, _OTHER_SIDE = 0.7, 4.0
+"""By how much the encoder's heads prefer a near word to one a step farther, and one side to the
+other, at the start. T5's own biases are so small that training hardly moves them; without a sense
+of place no head finds where a fact ends, and a fact's sum of attention grows with its words: AUC of
+w .66 without, .77 with it on held-out MSC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +157,30 @@ def new_model(size: Size, vocabulary: int, seed: int) -> Any:
         model: Any = T5ForConditionalGeneration(config)
     with torch.no_grad():
         model.decoder.block[-1].layer[1].EncDecAttention.q.weight.mul_(_QUERY_START)
+        for block in model.encoder.block:
+            block.layer[0].SelfAttention.o.weight.mul_(_LAYER_START)
+            block.layer[1].DenseReluDense.wo.weight.mul_(_LAYER_START)
+        biases = model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight
+        biases.copy_(_near_first(*biases.shape))
     return model
+
+
+def _near_first(n_buckets: int, n_heads: int) -> Any:
+    """Biases of attention by distance: of heads in turn to words behind, ahead, around, everywhere.
+
+    Of shape (n_buckets, n_heads). T5's buckets: the first half behind and at the word itself, the
+    other half ahead; a higher one is farther away.
+    """
+    import torch
+
+    away = -_SLOPE * torch.arange(n_buckets // 2)
+    kinds = (
+        torch.cat([away, away - _OTHER_SIDE]),
+        torch.cat([away - _OTHER_SIDE, away]),
+        torch.cat([away, away]) / 2,
+        torch.zeros(n_buckets),
+    )
+    return torch.stack([kinds[head % len(kinds)] for head in range(n_heads)], dim=1)
 
 
 def take_embeddings(model: Any, tokenizer: Any) -> None:

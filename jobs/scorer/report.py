@@ -188,11 +188,12 @@ Tasks (the settings name those used): facts -> the facts that the reference ment
 -> the reference's sentences about them; sentences: kept sentences shuffled among small talk -> the
 kept ones; dialogue: turns -> a reference in prose. Reference of MSC sessions 1 and 2: the summary
 that later sessions started from; of sessions 3 and 4: the annotators' sentences. Loss: answer
-cross-entropy without label smoothing, plus guidance times, for each of the first M summary tokens,
-the cross-entropy between the facts that the target is about and the facts' shares of that token's
-attention. Some decoders read another example's target so far, so that later tokens choose too and
-do not only follow the words already written. Optimiser: Adafactor with steps relative to a matrix's
-own size.
+cross-entropy without label smoothing times answer, plus guidance times, for each of the first M
+summary tokens, the cross-entropy between the facts that the target is about and the facts' shares
+of that token's attention. From scratch the encoder's heads begin with a sense of place: they look
+behind, ahead, around or everywhere. Some decoders read another example's target so far, so that
+later tokens choose too and do not only follow the words already written. Optimiser: Adafactor with
+steps relative to a matrix's own size.
 
 ## Settings
 

@@ -302,3 +302,16 @@ def test_the_source_has_the_tokens_that_the_scorer_reads(data: Path, tmp_path: P
         for i in range(3)
     ]
     assert tuple(spans) == window.spans
+
+
+def test_the_encoder_s_heads_begin_with_a_sense_of_place() -> None:
+    from jobs.scorer.model import Size, new_model
+
+    model = new_model(Size(20, 1, 1, 5), 60, 0)
+    attention = model.encoder.block[0].layer[0].SelfAttention
+    behind, ahead, around, everywhere, again = attention.compute_bias(7, 7)[0, :, 3].detach()
+    assert behind[2] > behind[1] > behind[0] > behind[4] > behind[6]
+    assert ahead[4] > ahead[5] > ahead[6] > ahead[2] > ahead[0]
+    assert around[2] == around[4] > around[1] == around[5]
+    assert (everywhere == 0).all()
+    assert torch.equal(again, behind)
