@@ -121,7 +121,7 @@ def _model_options(group: "argparse._ArgumentGroup") -> None:
 
 def _work_options(group: "argparse._ArgumentGroup") -> None:
     for option, default, what in (
-        ("--steps", 300, "optimiser steps"),
+        ("--steps", 500, "optimiser steps"),
         ("--batch-tokens", 2048, "most padded tokens of a step, source and target"),
         ("--warmup-steps", 30, "steps until the learning rate is reached"),
         ("--checkpoint-every", 50, "steps between checkpoints"),
