@@ -52,8 +52,8 @@ def test_it_allows_what_training_data_looks_like(grammar):
         {"subject": "x" * (SUBJECT_CHARS + 1)},
         {"object": "x" * (OBJECT_CHARS + 1)},
         {"relation": "has pet"},
-        {"relation": "x" * 15},
-        {"relation": "a_b_c_d_e"},
+        {"relation": "x" * 17},
+        {"relation": "a_b_c_d_e_f"},
         {"more": "y"},
     ],
 )
