@@ -33,6 +33,8 @@ _STATES = word_list("states")
 _NOUNS_TOO = word_list("nouns_too")
 _FEELINGS = word_list("feelings")
 _SUPPOSING = word_list("supposing")
+_UP_TO = frozenset({"before", "until"})
+_WHEN = word_list("when")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ def relation_words(words: Words, clause: Clause) -> str:
     if _is_plan(words.lower, clause):
         return "plan_to"
     if clause.verb == clause.object:  # "I can swim", "my dog bites": nothing follows the verb
-        before = (w for w in reversed(words.lower[:start]) if w not in NEGATIONS - {"cannot"})
+        light = NEGATIONS - {"cannot"} | _ADVERBS
+        before = (word for word in reversed(words.lower[:start]) if word not in light)
         return "can" if next(before, "") in ("can", "could", "ca", "cannot") else "do"
     said = [word for word in words.lower[start:end] if word not in _ADVERBS | NEGATIONS]
     parts = [word if i else _base(word) for i, word in enumerate(said)]
@@ -94,22 +97,29 @@ def clauses(words: Words) -> list[Clause]:
     found: list[Clause] = []
     for start, end, is_question in _sentences(words.lower):
         subject: Span | None = None
-        is_supposed = False
+        before, is_supposed = "", False
         position = start
         while position < end:
             begun = _subject(words, position, end)
             if begun:
                 subject, position = begun, begun[1]
-                is_supposed = subject[0] > start and words.lower[subject[0] - 1] in _SUPPOSING
+                before = words.lower[subject[0] - 1] if subject[0] > start else ""
+                is_supposed = before in _SUPPOSING
             elif subject is None or not _is_joint(words.lower, position, end, subject):
                 position += 1
                 continue
             else:
                 position += 1  # "and" before a second verb of the same subject
             read, position = _predicate(words, subject, position, end, is_question)
-            if not is_supposed:
-                found += [clause for clause in read if not _is_guess(words.lower, clause)]
+            if is_supposed:  # "until I moved" is said of what was
+                read = [c for c in read if before in _UP_TO and _is_past(words.lower, c)]
+            found += [clause for clause in read if not _is_guess(words.lower, clause)]
     return found
+
+
+def _is_past(lower: Sequence[str], clause: Clause) -> bool:
+    verb = lower[clause.verb[0]]
+    return (lemma(verb) != verb and not verb.endswith(("s", "ing"))) or verb in ("was", "had")
 
 
 def _sentences(lower: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
@@ -129,12 +139,15 @@ def _subject(words: Words, i: int, end: int) -> Span | None:
     if lower[i] in _PRONOUNS:
         return (i, i + 1) if i + 1 < end and not _asks(lower, i) else None
     if lower[i] in _POSSESSIVES:
-        if i + 1 < end and lower[i + 1] in _PREPOSITIONS | _DETERMINERS:
+        if lower[i] == "her" and i + 1 < end and lower[i + 1] in _PREPOSITIONS | _DETERMINERS:
             return None  # "tell her to come"
         for stop in range(i + 2, min(i + 6, end)):
             if not lower[stop - 1].replace("'", "").isalpha() or lower[stop - 1] in _PRONOUNS:
                 break
-            if _verb_like(lower[stop], lower[stop - 1]):
+            is_noun = stop + 1 < end and lower[stop + 1] in _AUXILIARIES  # "my bus stop is"
+            if _verb_like(lower[stop], lower[stop - 1]) and not (
+                is_noun and lower[stop] not in _AUXILIARIES
+            ):
                 named = stop
                 while named > i + 2 and lower[named - 1] in _ADVERBS:
                     named -= 1
@@ -278,7 +291,7 @@ def _objects(
         stop += 1
     found = []
     read = list(parts(lower, verb[1], stop))
-    if len(read) > 1 and stop < end and lower[stop] in _PRONOUNS:
+    if len(read) > 1 and stop < end and lower[read[-1][0]] in _WHEN:
         read.pop()  # the next clause's: "dogs, and last time I sneezed"
     for a, b in read:
         no = lower[a] == "no"
@@ -295,12 +308,12 @@ def _objects(
 
 def _starts_clause(words: Words, i: int, end: int, subject: Span) -> bool:
     lower = words.lower
-    if _is_about_nothing(lower, i, end, joined=False):
+    if _is_about_nothing(words, i, end, joined=False):
         return True
     if lower[i] in (",", "and", "or", "that", "-"):
         j = i + 1
         while j < end and lower[j] in _OPENERS:
-            if _is_about_nothing(lower, j, end, joined=lower[i] != "that"):
+            if _is_about_nothing(words, j, end, joined=lower[i] != "that"):
                 return True
             j += 1
         if j < end and (_subject(words, j, end) or lower[j] in _BREAKS):
@@ -311,14 +324,15 @@ def _starts_clause(words: Words, i: int, end: int, subject: Span) -> bool:
     return lower[i] in _PRONOUNS and i + 1 < end
 
 
-def _is_about_nothing(lower: Sequence[str], i: int, end: int, joined: bool) -> bool:
+def _is_about_nothing(words: Words, i: int, end: int, joined: bool) -> bool:
     """As in "it is", "there are": a clause whose subject is no thing with a name.
 
     "that" and "this" are so only behind a comma or "and": "food that has nuts" is one thing.
     """
+    lower = words.lower
     if lower[i] not in ("it", "that", "this", "there") or i + 1 >= end:
         return False
-    if joined and lower[i] == "it":
+    if joined and lower[i] == "it" and words.span(i, i + 1) != "IT":
         return True
     following = lower[i + 1]
     if lower[i] in ("that", "this"):

@@ -17,22 +17,28 @@ _PREPOSITIONS = word_list("prepositions")
 _CLOSING = frozenset({"and", "or", "&"})
 _JOINS = _CLOSING | {",", "-"}
 _FEW = 3
-"""Words of a part of a list that has no "and"."""
+"""The most words of a part of a list that has no "and" and does not begin like a thing."""
+_BEGIN_A_THING = word_list("determiners") | word_list("possessives") | word_list("amounts") | {"no"}
+_WHEN = word_list("when")
+_ASIDE = ("by", "the", "way")
 _PRONOUNS = word_list("pronouns") | word_list("fillers") | {"me"}
 
 
 def parts(lower: Sequence[str], start: int, stop: int) -> Iterator[Span]:
     """Part "cats, dogs and a bird" into three spans.
 
-    What stands behind a comma alone is a thing more where the list goes on to an "and", or is of
-    few words: not "every day" in "I swim, every day of the week", nor "at the lido".
+    What stands behind a comma alone is a thing more where the list goes on to an "and", is of few
+    words, or begins like a thing: not "every day of the week" after "I swim", nor "at the lido".
     """
     found = list(_parted(lower, start, stop))
     closes = max((n for n, (_, sign) in enumerate(found) if sign in _CLOSING), default=0)
-    is_short = len(found) > 2 and all(end - begin <= _FEW for (begin, end), _ in found)
+    has_thing = False
     for n, ((begin, end), sign) in enumerate(found):
-        in_list = n < closes or is_short or end - begin < _FEW or lower[begin] == "no"
-        if not n or sign in _CLOSING or (in_list and lower[begin] not in _PREPOSITIONS):
+        at = lower[begin]
+        is_beside = at in _PREPOSITIONS and (has_thing or lower[begin:end] == _ASIDE)
+        is_thing = at in _BEGIN_A_THING or (end - begin <= _FEW and not _WHEN & {*lower[begin:end]})
+        if not n or sign in _CLOSING or n < closes or (is_thing and not is_beside):
+            has_thing = has_thing or trimmed(lower, begin, end) is not None
             yield begin, end
 
 

@@ -112,7 +112,9 @@ def _stem(stem: str) -> str:
         return stem[:-1] + "y"
     if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz":
         return stem[:-1]
-    ends_in_e = stem.endswith(("v", "c", "u", "z", "at", "rs", "as", "us", "os", "it", "ok"))
+    ends_in_e = stem.endswith(
+        ("v", "c", "u", "iz", "az", "ez", "oz", "at", "rs", "as", "us", "os", "it", "ok")
+    )
     short = len(stem) == 3 and stem[0] not in _VOWELS and stem[1] in _VOWELS and stem[2] in "kmpst"
     one_e = stem in _DROPPED_E
     return stem + "e" if one_e or (ends_in_e and stem not in _KEPT_STEMS and not short) else stem

@@ -211,12 +211,15 @@ def _as_trained(args: argparse.Namespace) -> None:
         ConfigError: it learnt a teacher's names and none are given, or the reverse.
     """
     note = read_note(args.evaluate_only)
-    for name in ("window_turns", "context_turns", "composed", "seed", "negative_share", "model"):
+    for name in (
+        "window_turns", "context_turns", "composed", "seed", "negative_share", "limit",
+        "quantization",
+    ):  # fmt: skip
         setattr(args, name, note.get(name, getattr(args, name)))
-    if note and (note["relations"] == "verbs") != (args.relations is None):
+    if note and (note.get("relations") == "verbs") != (args.relations is None):
         raise ConfigError(
-            f"--evaluate-only names relations as {note['relations']}; allowed: the same --relations"
-            " as in its training, none for verbs."
+            f"--evaluate-only has relations of kind {note.get('relations')!r}; allowed: the same"
+            " --relations as in its training, none for verbs."
         )
 
 

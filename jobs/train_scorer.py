@@ -173,7 +173,8 @@ def _check(args: argparse.Namespace) -> None:
     check_folders(args)
     if args.workers > 1:  # a worker runs in a folder of its own
         args.out = args.out.absolute()
-        args.base = str(Path(args.base).absolute()) if Path(args.base).is_dir() else args.base
+        if args.base and Path(args.base).is_dir():
+            args.base = str(Path(args.base).absolute())
 
 
 if __name__ == "__main__":

@@ -122,10 +122,11 @@ def check_same(path: Path, saved: Mapping[str, Any], ours: Mapping[str, Any]) ->
     Raises:
         ConfigError: it is not; names the first setting that differs.
     """
-    for name, value in saved.items():
-        if ours.get(name) != value:
+    for name in sorted(saved.keys() | ours.keys()):
+        if saved.get(name) != ours.get(name):
             raise ConfigError(
-                f"{path} is of a run with {name} = {value}, and this one has {ours.get(name)};"
+                f"{path} is of a run with {name} = {saved.get(name)}, and this one has"
+                f" {ours.get(name)};"
                 " allowed: the same settings. Give them again, or another --out."
             )
 

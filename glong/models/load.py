@@ -124,8 +124,10 @@ def _check_windows(spec: ExtractorSpec) -> None:
     """
     from glong.models.weights import model_folder
 
-    note = model_folder(spec.adapter) / "training.json" if spec.adapter else None
-    if note is None or not note.is_file():
+    if not spec.adapter or spec.backend not in ("transformers", "vllm"):
+        return
+    note = model_folder(spec.adapter) / "training.json"
+    if not note.is_file():
         return
     learnt = json.loads(note.read_text(encoding="utf-8"))
     for name, ours in (
@@ -161,6 +163,7 @@ def extractor_fingerprint(spec: ExtractorSpec) -> str:
         case _:
             from glong.models.weights import generator_fingerprint
 
+            _check_windows(spec)
             generator = generator_fingerprint(spec.model, spec.adapter, spec.quantization)
     return extraction_fingerprint(generator, spec)
 

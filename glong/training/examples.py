@@ -135,7 +135,9 @@ def normal_form(text: str) -> str:
 _CONTRACTED = (
     (re.compile(r"\b(?:can ?not|can['\u2019]?t)\b"), "can not"),
     (re.compile(r"\bwon['\u2019]?t\b"), "will not"),
-    (re.compile(r"(?<=[a-z])n ?['\u2019] ?t\b"), " not"),
+    (re.compile(r" ?\bn ?['\u2019`] ?t\b|(?<=[a-z])n ?['\u2019`] ?t\b"), " not"),
+    (re.compile(r"\b(that|what|he|she|there|here)s\b"), r"\1 is"),
+    (re.compile(r"\b(you|they)re\b"), r"\1 are"),
     (re.compile(r"\b(do|does|did|is|are|was|were|have|has|had|would|could|should)nt\b"), r"\1 not"),
     (re.compile(r"\bi(?: ?['\u2019] ?)?m\b"), "i am"),
     (re.compile(r"\bi(?: ?['\u2019] ?)?ve\b"), "i have"),
@@ -150,7 +152,7 @@ _CONTRACTED = (
 def spoken_form(text: str) -> str:
     """The normal form with contractions written out, as PersonaExt has them and others have not.
 
-    Equal for utterances that sound alike; "Tom's" is "tom is", whatever it means.
+    "I'm", "im" and "i am" are one; "Tom's" is "tom is" and "I'd" is "i would", whatever they mean.
     """
     said = text.lower()
     for pattern, words in _CONTRACTED:

@@ -132,7 +132,8 @@ def models_toml(note: Mapping[str, Any], folder: Path) -> str:
         "[extractor]\n"
         'backend = "transformers"\n'
         f"model = {json.dumps(note['model'])}\n"
-        f"adapter = {json.dumps(str(folder))}\n"
+        f"adapter = {json.dumps(str(folder.absolute()))}\n"
+        f"quantization = {json.dumps(note['quantization'])}\n"
         f"window_turns = {note['window_turns']}\n"
         f"context_turns = {note['context_turns']}\n"
     )
@@ -176,7 +177,7 @@ float16. Use: see the licences of its data and of the base model.
 No text of the data is part of the adapter's files, but a model may repeat phrases of what it was
 trained on. Never labelled in training: PersonaExt utterances whose normal form's SHA-256 is 0
 modulo 10, and every utterance of MSC test, conversation_triples, DialogRE test or LoCoMo, also
-where it occurs in a training set in another spelling; as the turn before another it may be shown.
+where it occurs in a training set without or with contractions; as the turn before another it may be shown.
 LongMemEval is not read.
 
 The answer to a window is what annotators and rules found in its turns; windows of a dialogue with a

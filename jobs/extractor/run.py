@@ -138,9 +138,9 @@ def _prepare(args: argparse.Namespace) -> Task:
         n_composed=args.composed, seed=args.seed,
     )  # fmt: skip
     learnt, looks = split(spread(found, args.limit))
-    rng = random.Random(args.seed)
-    learnt = draw(learnt, args.max_windows, args.negative_share, rng)
-    looks = draw(looks, args.eval_windows, args.negative_share, rng)
+    learnt = draw(learnt, args.max_windows, args.negative_share, random.Random(args.seed))
+    # Looks are the same whatever is drawn to learn from.
+    looks = draw(looks, args.eval_windows, args.negative_share, random.Random(args.seed))
     if not learnt or not looks:
         raise SourceError(
             f"{len(learnt)} windows are left to train on and {len(looks)} to look at; needed: 1 of"

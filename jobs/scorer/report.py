@@ -17,7 +17,16 @@ from glong.weighting import normalise
 from jobs import training
 from jobs.training import plot_training, write_json
 
-__all__ = ["evaluate", "licences", "model_card", "plot_losses", "table", "weight_auc", "write_json"]
+__all__ = [
+    "cell",
+    "evaluate",
+    "licences",
+    "model_card",
+    "plot_losses",
+    "table",
+    "weight_auc",
+    "write_json",
+]
 
 Scores = Mapping[str, Mapping[str, Any]]
 """Name of a score -> its AUC with interval and counts."""
@@ -95,7 +104,7 @@ def table(sets: Mapping[str, Scores]) -> str:
     names = list(sets)
     lines = ["| score | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
     for score in (WEIGHT, EQUAL_LENGTH, *BASELINES):
-        cells = [_cell(sets[name][score]) for name in names]
+        cells = [cell(sets[name][score]) for name in names]
         lines.append(f"| {score} | " + " | ".join(cells) + " |")
     counts = [
         f"{sets[n][WEIGHT]['n_pairs']:,} / {sets[n][WEIGHT]['n_sessions']:,}"
@@ -106,7 +115,8 @@ def table(sets: Mapping[str, Scores]) -> str:
     return "\n".join(lines)
 
 
-def _cell(found: Mapping[str, Any]) -> str:
+def cell(found: Mapping[str, Any]) -> str:
+    """An AUC with its interval."""
     if found["value"] is None:
         return "no pair"
     return f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"

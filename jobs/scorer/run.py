@@ -281,7 +281,7 @@ def _judge(
     for name in EVALUATION_SETS:
         cases = _judged_cases(args, name, extractor)
         sets[name] = report.evaluate(cases, scorer, encoder, args.seed)
-        say(f"{name}: AUC of w {sets[name][report.WEIGHT]['value'] or float('nan'):.3f}")
+        say(f"{name}: AUC of w {report.cell(sets[name][report.WEIGHT])}")
     summary = {
         "sets": sets,
         "steps_done": note.get("steps_done"),
@@ -289,7 +289,7 @@ def _judge(
         "scorer": scorer.fingerprint,
     }
     report.write_json(summary, args.out / "salience.json")
-    if note and args.limit == note["limit"]:
+    if note and args.limit == note.get("limit", 0):
         note = note | {"judged_extractor": args.judged_extractor}
         card = report.model_card(
             title=f"T5 scorer, sources {note['sources']}",
@@ -307,7 +307,7 @@ def _command(args: argparse.Namespace, note: dict[str, Any]) -> str:
     """The command that made a model, without the paths of this machine."""
     options = {
         "sources": note["sources"],
-        "limit": note["limit"],
+        "limit": note.get("limit", 0),
         "extractor": note["extractor"],
         "judged-extractor": note["judged_extractor"],
         "tasks": ",".join(note["tasks"]),
@@ -315,7 +315,7 @@ def _command(args: argparse.Namespace, note: dict[str, Any]) -> str:
         "batch-tokens": note["batch_tokens"],
         "learning-rate": note["learning_rate"],
         "warmup-steps": note["warmup_steps"],
-        "answer": note["answer"],
+        "answer": note.get("answer", 1.0),
         "guidance": note["guidance"],
         "guided-tokens": note["guided_tokens"],
         "target-tokens": note["target_tokens"],

@@ -128,7 +128,7 @@ def _data_lines(data: Path, dialogues: Sequence[LabelledDialogue]) -> list[str]:
         "| --- | --- |",
         *(f"| {name} | {text} |" for name, text in licences(data, _FOLDERS).items()),
         "",
-        "Utterances that an evaluation reads have no label, in whatever spelling they occur; as the"
+        "Utterances that an evaluation reads have no label, with contractions or without; as the"
         f" turn before another they may be read. Labelled: {', '.join(labelled)}.",
     ]
 

@@ -51,7 +51,7 @@ def stated(text):
         ("I do it as well", []),
         ("I bought this used car", [("I", "buy", "this used car")]),
         ("I don't like food that has nuts", [("I", "not like", "food that has nuts")]),
-        ("I swim instead, at the lido", [("I", "do", "swim")]),
+        ("I swim instead, at the lido", [("I", "swim", "at the lido")]),
         ("I run 6 km, twice a week", [("I", "run", "6 km")]),
         (
             "I like plums, figs, and ripe pears",
@@ -70,6 +70,35 @@ def stated(text):
         ("Give me her number before I leave", []),
         ("Tell her to get well soon", []),
         ("Nobody loves my beans", []),
+        (
+            "i have two dogs and a cat i love them",
+            [("i", "have", "two dogs"), ("i", "have", "cat")],
+        ),
+        (
+            "I lived in Oslo until I moved to Rome",
+            [("I", "live_in", "Oslo"), ("I", "move_to", "Rome")],
+        ),
+        (
+            "I have blue eyes, long brown hair",
+            [("I", "have", "blue eyes"), ("I", "have", "long brown hair")],
+        ),
+        (
+            "I have a wife, two beautiful kids",
+            [("I", "have", "wife"), ("I", "have", "two beautiful kids")],
+        ),
+        (
+            "I like to cook, to bake, and to dance",
+            [("I", "like_to", "cook"), ("I", "like_to", "to bake"), ("I", "like_to", "to dance")],
+        ),
+        ("I moved again, to Ohio", [("I", "move", "to Ohio")]),
+        (
+            "I work in sales and IT support",
+            [("I", "work_in", "sales"), ("I", "work_in", "IT support")],
+        ),
+        ("My bus stop is far", [("My bus stop", "be", "far")]),
+        ("My brace is off, by the way", [("My brace", "be", "off")]),
+        ("I can't really swim", [("I", "not can", "swim")]),
+        ("My visa expired last week", [("My visa", "expire", "last week")]),
         ("I love \N{SLICE OF PIZZA}", [("I", "love", "\N{SLICE OF PIZZA}")]),
     ],
 )
