@@ -144,10 +144,7 @@ def _subject(words: Words, i: int, end: int) -> Span | None:
         for stop in range(i + 2, min(i + 6, end)):
             if not lower[stop - 1].replace("'", "").isalpha() or lower[stop - 1] in _PRONOUNS:
                 break
-            is_noun = stop + 1 < end and lower[stop + 1] in _AUXILIARIES  # "my bus stop is"
-            if _verb_like(lower[stop], lower[stop - 1]) and not (
-                is_noun and lower[stop] not in _AUXILIARIES
-            ):
+            if _verb_like(lower, stop, end):
                 named = stop
                 while named > i + 2 and lower[named - 1] in _ADVERBS:
                     named -= 1
@@ -173,10 +170,13 @@ def _asks(lower: Sequence[str], i: int) -> bool:
     return i > 0 and lower[i - 1] in _AUXILIARIES and (i < 2 or lower[i - 2] not in _PRONOUNS)
 
 
-def _verb_like(word: str, before: str) -> bool:
-    if word in _AUXILIARIES or word in ("'s",):
-        return word != "'s"
-    return lemma(word) in _VERBS and before not in _POSSESSIVES and not word.endswith("ing")
+def _verb_like(lower: Sequence[str], i: int, end: int) -> bool:
+    """Whether word ``i`` is a verb behind a noun; "stop" in "my bus stop is" is none."""
+    word, before = lower[i], lower[i - 1]
+    if word in _AUXILIARIES:
+        return True
+    is_verb = lemma(word) in _VERBS and not word.endswith("ing") and before not in _POSSESSIVES
+    return is_verb and not (i + 1 < end and lower[i + 1] in _AUXILIARIES)
 
 
 def _third_person(word: str) -> bool:
@@ -291,7 +291,8 @@ def _objects(
         stop += 1
     found = []
     read = list(parts(lower, verb[1], stop))
-    if len(read) > 1 and stop < end and lower[read[-1][0]] in _WHEN:
+    runs_on = stop < end and lower[stop] in _PRONOUNS
+    if runs_on and len(read) > 1 and lower[read[-1][0]] in _WHEN:
         read.pop()  # the next clause's: "dogs, and last time I sneezed"
     for a, b in read:
         no = lower[a] == "no"

@@ -14,7 +14,7 @@ from glong.words import Span, Words, lemma, split_words, word_list
 
 __all__ = ["RULES", "RuleExtractor", "says_something", "stated_relation", "subject_words"]
 
-RULES = "rules-4"
+RULES = "rules-5"
 """Version of the patterns: the fingerprint."""
 _SPEAKER = frozenset({"i", "we", "im", "ive"})
 _THIRD = frozenset({"he", "she", "they"})

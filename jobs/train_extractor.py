@@ -208,18 +208,24 @@ def _as_trained(args: argparse.Namespace) -> None:
     """The options that decide what was held out, from an adapter's own note.
 
     Raises:
-        ConfigError: it learnt a teacher's names and none are given, or the reverse.
+        ConfigError: it is no adapter, or learnt a teacher's names and none are given, or the
+            reverse.
     """
     note = read_note(args.evaluate_only)
+    if note and "window_turns" not in note:
+        raise ConfigError(
+            f"--evaluate-only is '{args.evaluate_only}', another job's model; allowed: an adapter,"
+            " such as OUT/model of this job."
+        )
     for name in (
         "window_turns", "context_turns", "composed", "seed", "negative_share", "limit",
         "quantization",
     ):  # fmt: skip
         setattr(args, name, note.get(name, getattr(args, name)))
-    if note and (note.get("relations") == "verbs") != (args.relations is None):
+    if note and (note["relations"] == "verbs") != (args.relations is None):
         raise ConfigError(
-            f"--evaluate-only has relations of kind {note.get('relations')!r}; allowed: the same"
-            " --relations as in its training, none for verbs."
+            f"--evaluate-only learnt as relations {note['relations']}; allowed: the --relations of"
+            " its training, none for verbs."
         )
 
 

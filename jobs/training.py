@@ -126,8 +126,7 @@ def check_same(path: Path, saved: Mapping[str, Any], ours: Mapping[str, Any]) ->
         if saved.get(name) != ours.get(name):
             raise ConfigError(
                 f"{path} is of a run with {name} = {saved.get(name)}, and this one has"
-                f" {ours.get(name)};"
-                " allowed: the same settings. Give them again, or another --out."
+                f" {ours.get(name)}; allowed: the same settings. Give them again, or another --out."
             )
 
 

@@ -32,27 +32,6 @@ _ALONE, _SURE = 0.85, 0.7
 """Least probability of an object that no plain clause has, and of a relation that the clause's verb
 does not mean: else the clause is believed. Without the second more of PersonaExt's labels are
 found, and fewer facts of other sets."""
-_BEFORE_A_NAME = frozenset(
-    [
-        "am",
-        "are",
-        "as",
-        "be",
-        "by",
-        "called",
-        "is",
-        "im",
-        "me",
-        "name",
-        "named",
-        "names",
-        "was",
-        "'m",
-        "'s",
-    ]
-)
-"""One of these words stands before a name that somebody states: "Tom!" calls another."""
-_ASK_FOR_NAMES = frozenset({"call", "called", "name", "names", "who"})
 _ANSWER_WORDS = 20
 """The most words of a turn that may answer without naming anybody."""
 _SENTENCE_ENDS = frozenset({".", "!", "?", ";"})
@@ -242,15 +221,18 @@ def _triplet(fact: Found, passage: Passage) -> Triplet | None:
 
 
 def _is_named(first: int, passage: Passage) -> bool:
-    """Whether the word before says that a name follows, or the turn before asked for one."""
+    """Whether the word before says that a name follows, or the turn before asked for one.
+
+    "Tom!" calls another.
+    """
     place = first - _n_before(passage) + passage.start
     if place < passage.start:
         return True  # "Are you Tom?", and the answer is about these words
-    if passage.is_answer and not _ASK_FOR_NAMES.isdisjoint(passage.before.lower):
+    if passage.is_answer and not word_list("ask_for_names").isdisjoint(passage.before.lower):
         return True
     while place > passage.start and passage.words.lower[place - 1] in word_list("adverbs"):
         place -= 1
-    return place > passage.start and passage.words.lower[place - 1] in _BEFORE_A_NAME
+    return place > passage.start and passage.words.lower[place - 1] in word_list("before_a_name")
 
 
 def _open_relation(trigger: str) -> str:

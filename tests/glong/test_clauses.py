@@ -96,6 +96,10 @@ def stated(text):
             [("I", "work_in", "sales"), ("I", "work_in", "IT support")],
         ),
         ("My bus stop is far", [("My bus stop", "be", "far")]),
+        (
+            "I love my job and this city, but I am tired",
+            [("I", "love", "my job"), ("I", "love", "this city"), ("I", "be", "tired")],
+        ),
         ("My brace is off, by the way", [("My brace", "be", "off")]),
         ("I can't really swim", [("I", "not can", "swim")]),
         ("My visa expired last week", [("My visa", "expire", "last week")]),

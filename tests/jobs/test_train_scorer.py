@@ -174,6 +174,22 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(data: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_workers_share_steps_from_a_relative_folder_and_stop_together(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    part = train(data, Path("out"), "--workers", "2", "--steps", "4", "--minutes", "0.0000001")
+    assert len(part) == 1
+    whole = train(data, Path("out"), "--workers", "2", "--steps", "4")
+    assert whole[:1] == part
+    assert len(whole) == 4
+    verify(tmp_path / "out" / "model")
+    assert "none (from scratch)" in (tmp_path / "out/model/MODEL_CARD.md").read_text()
+
+
+@pytest.mark.slow
 def test_a_checkpoint_of_other_settings_is_refused(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
