@@ -58,13 +58,18 @@ def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
     models = load_models_config(
         args.models, {"extractor": args.extractor} if args.extractor else None
     )
+    every = dict(evaluation_sets(args.data))
+    beginnings = tuple(part.strip() for part in args.sets.split(","))
+    for beginning in beginnings:
+        if not any(name.startswith(beginning) for name in every):
+            raise ConfigError(
+                f"--sets has {beginning!r}; allowed: the beginnings of {', '.join(every)}."
+            )
     sets = [
         (name, cases[:: max(1, len(cases) // args.limit)] if args.limit else cases)
-        for name, cases in evaluation_sets(args.data)
-        if name.startswith(tuple(part.strip() for part in args.sets.split(",")))
+        for name, cases in every.items()
+        if name.startswith(beginnings)
     ]
-    if not sets:
-        raise ConfigError(f"--sets is {args.sets!r}; allowed: the beginnings of sets' names.")
     report = evaluate(load_extractor(models.extractor), sets, models)
     _write(report, args.out)
     return report

@@ -8,7 +8,7 @@ then names the verbs of plain sentences; the *tagger* learns everything: see
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,13 @@ def parser() -> argparse.ArgumentParser:
         "--limit", type=int, default=0, help="only N dialogues, evenly spread (default: 0 = all)"
     )
     p.add_argument("--seed", type=int, default=20, help="of weights and order (default: 20)")
+    p.add_argument(
+        "--looks",
+        type=int,
+        default=4,
+        metavar="N",
+        help="score so often, evenly spread, for the card's learning curve (default: 4)",
+    )
     p.add_argument("--threads", type=int, default=0, help="of torch (default: 0 = all cores)")
     p.add_argument(
         "--minutes",
@@ -85,19 +92,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 _LOWEST = {
     "epochs": 1, "teacher_epochs": 1, "composed": 0, "batch_pieces": 64, "limit": 0, "seed": 0,
-    "threads": 0, "minutes": 0,
+    "looks": 1, "threads": 0, "minutes": 0,
 }  # fmt: skip
 
 
 def _train(args: argparse.Namespace) -> dict[str, Any]:
     import torch
 
-    from glong.config import ExtractorSpec
-    from glong.models.tagger import TaggerExtractor
     from glong.models.tagger_weights import new_net
     from glong.rules import RuleExtractor
     from glong.training.datasets import persona_dialogues, training_dialogues
-    from jobs.tagger.card import export, judge, write_card
+    from jobs.tagger.card import export, judge, judge_loop, write_card
     from jobs.tagger.loop import Loop, Settings
     from jobs.tagger.targets import examples, relation_classes
     from jobs.training import spread, write_json
@@ -130,18 +135,22 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     print(
         f"tagger: {len(learnt)} turns, {len(classes)} relations, {loop.n_steps} steps", flush=True
     )
-    if not _run(loop, args.out / "tagger.pt", "tagger", deadline_s):
+
+    def look() -> None:
+        loop.looks.append(judge_loop(loop, classes, THRESHOLD, args.data))
+
+    due = {loop.n_steps * (i + 1) // args.looks: look for i in range(args.looks)}
+    if not _run(loop, args.out / "tagger.pt", "tagger", deadline_s, due):
         return {"finished": False}
     folder = args.out / "export"
     export(loop, classes, THRESHOLD, folder)
-    spec = ExtractorSpec(backend="tagger", model=str(folder))
-    scores = judge(TaggerExtractor.load(spec), args.data)
+    scores = loop.looks[-1].sets
     patterns = judge(RuleExtractor(), args.data)
     options = {
         name: getattr(args, name)
         for name in ("epochs", "teacher_epochs", "composed", "batch_pieces", "limit", "seed")
     }
-    write_card(folder, args.data, loop, dialogues, scores, patterns, options)
+    write_card(folder, args.data, loop, dialogues, patterns, options)
     write_json(scores, args.out / "scores.json")
     print(f"tagger: written to {folder}")
     return {"finished": True, "sets": scores}
@@ -160,8 +169,18 @@ THRESHOLD = 0.66
 """Least probability of an object: about two triplets an utterance of PersonaExt."""
 
 
-def _run(loop: Any, path: Path, name: str, deadline_s: float) -> bool:
-    """Train to the end or to the deadline; whether it came to the end."""
+def _run(
+    loop: Any,
+    path: Path,
+    name: str,
+    deadline_s: float,
+    due: Mapping[int, Callable[[], None]] | None = None,
+) -> bool:
+    """Train to the end or to the deadline; whether it came to the end.
+
+    ``due``: what to do after a step, before its checkpoint.
+    """
+    due = due or {}
     if path.exists():
         loop.resume(path)
     began_s = saved_s = time.monotonic()
@@ -176,7 +195,10 @@ def _run(loop: Any, path: Path, name: str, deadline_s: float) -> bool:
                 f"{name}: step {step} of {loop.n_steps}, loss {mean:.3f}, {left_min:.0f} min left",
                 flush=True,
             )
-        if now_s > deadline_s or now_s - saved_s > SAVE_EVERY_S:
+        if step in due:
+            print(f"{name}: is scored after step {step}", flush=True)
+            due[step]()
+        if step in due or now_s > deadline_s or now_s - saved_s > SAVE_EVERY_S:
             loop.save(path)
             saved_s = now_s
         if now_s > deadline_s and step < loop.n_steps:

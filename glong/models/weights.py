@@ -6,6 +6,7 @@ fingerprint.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ __all__ = [
 
 SMOLLM2 = "package:smollm2"
 
+_HUB_NAME = re.compile(r"(?:\w[\w.-]*/)?\w[\w.-]*")
 _N_SAMPLES, _SAMPLE_BYTES = 256, 4096
 """Parts of a weight file that are hashed: 1 MiB of it. Its beginning alone would not do: a merged
 adapter leaves the embeddings, which come first, as they were."""
@@ -38,14 +40,14 @@ def model_folder(name: str) -> Path:
     """The folder of a model or adapter; converts a package or downloads from the hub where needed.
 
     Raises:
-        ConfigError: no such package.
+        ConfigError: no such package or folder.
         ModelError: the hub has no such model or cannot be reached.
     """
     if name == SMOLLM2:
         return smollm2_folder()
-    _check_package(name)
     if Path(name).is_dir():
         return Path(name)
+    _check_hub_name(name)
     with extra("models"):
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
@@ -64,13 +66,15 @@ def weights_identity(name: str) -> str:
     name and the commit.
 
     Raises:
-        ConfigError: no such package.
+        ConfigError: no such package or folder.
         ModelError: the hub is asked for the commit and does not answer.
     """
     if name == SMOLLM2:
         return gguf_sha256(gguf_file())
-    _check_package(name)
-    return _folder_hash(Path(name)) if Path(name).is_dir() else f"{name}@{_commit(name)}"
+    if Path(name).is_dir():
+        return _folder_hash(Path(name))
+    _check_hub_name(name)
+    return f"{name}@{_commit(name)}"
 
 
 def generator_fingerprint(model: str, adapter: str = "", quantization: str = "none") -> str:
@@ -104,9 +108,13 @@ def own_weights(model: Any) -> None:
         parameter.data = parameter.data.clone()
 
 
-def _check_package(name: str) -> None:
-    if name.startswith("package:"):
-        raise ConfigError(f"model is {name!r}; allowed: {SMOLLM2}, a folder, or a hub name.")
+def _check_hub_name(name: str) -> None:
+    """A name that is no folder here must be one that the hub could have."""
+    if not _HUB_NAME.fullmatch(name):
+        raise ConfigError(
+            f"model is {name!r}, and there is no such folder; allowed: {SMOLLM2}, a folder that"
+            " has the weights, or a hub name (owner/name)."
+        )
 
 
 def _folder_hash(folder: Path) -> str:

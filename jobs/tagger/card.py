@@ -1,24 +1,29 @@
 """What a training of the tagger leaves: weights, settings, loss plot, manifest, model card."""
 
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from glong.config import ExtractorSpec
 from glong.models.shipped import write_manifest
-from glong.models.tagger import CONFIG, WEIGHTS
+from glong.models.tagger import CONFIG, WEIGHTS, TaggerExtractor
 from glong.models.tagger_weights import save_net
 from glong.protocols import Extractor
 from glong.training.examples import LabelledDialogue
 from glong.training.judging import evaluation_sets, score
-from jobs.tagger.loop import Loop
+from jobs.tagger.loop import Look, Loop
 from jobs.training import licences, plot_training, write_json
 
-__all__ = ["export", "judge", "write_card"]
+__all__ = ["export", "judge", "judge_loop", "write_card"]
 
 CARD = "MODEL_CARD.md"
+_NAMED = "personaext_heldout"
 _EXACT = ("precision", "recall", "pair_recall")
 _SOFT = ("soft_precision", "soft_recall", "soft_f1")
 _PUBLISHED = """\
@@ -70,12 +75,22 @@ def judge(extractor: Extractor, data: Path) -> dict[str, dict[str, float]]:
     }
 
 
+def judge_loop(loop: Loop, classes: Sequence[str], threshold: float, data: Path) -> Look:
+    """Scores of the network as it is now, with the weights as they would be exported.
+
+    Neither the network nor the course of its training changes.
+    """
+    with tempfile.TemporaryDirectory() as name, torch.random.fork_rng():
+        export(loop, classes, threshold, Path(name))
+        spec = ExtractorSpec(backend="tagger", model=name)
+        return Look(loop.step, judge(TaggerExtractor.load(spec), data))
+
+
 def write_card(
     folder: Path,
     data: Path,
     loop: Loop,
     dialogues: Sequence[LabelledDialogue],
-    scores: Mapping[str, Mapping[str, float]],
     baseline: Mapping[str, Mapping[str, float]],
     options: Mapping[str, Any],
 ) -> None:
@@ -84,7 +99,12 @@ def write_card(
     ``baseline`` are the patterns' scores, see :mod:`glong.rules`.
     """
     plot_training(
-        {"tagger": loop.losses}, [], folder.parent / "losses.png", measure="", label="", title=""
+        {"tagger": loop.losses},
+        [{"step": look.step, **look.sets[_NAMED]} for look in loop.looks],
+        folder.parent / "losses.png",
+        measure="recall",
+        label="recall of the gold triplet",
+        title="PersonaExt, held out",
     )
     lines = [
         "# glong tagger",
@@ -103,7 +123,11 @@ def write_card(
         "",
         "## Figures",
         "",
-        *_figure_lines(scores, baseline),
+        *_figure_lines(loop.looks[-1].sets, baseline),
+        "",
+        "## Learning curve",
+        "",
+        *_curve_lines(loop.looks, baseline),
         "",
         "## Settings",
         "",
@@ -153,6 +177,22 @@ def _figure_lines(
         ),
         "",
         _PUBLISHED,
+    ]
+
+
+def _curve_lines(looks: Sequence[Look], baseline: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """A row an evaluation set, a column a look."""
+    columns = [*(look.sets for look in looks), baseline]
+    rows = [(_NAMED, "recall"), *((name, "soft_f1") for name in baseline)]
+    return [
+        "| set | measure | " + " | ".join(f"step {look.step}" for look in looks) + " | patterns |",
+        "| --- | --- |" + " ---: |" * len(columns),
+        *(
+            f"| {name} | {measure.replace('_', ' ')} | "
+            + " | ".join(_cells(sets[name], measure) for sets in columns)
+            + " |"
+            for name, measure in rows
+        ),
     ]
 
 

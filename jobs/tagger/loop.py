@@ -16,7 +16,7 @@ from jobs.tagger.loss import batch_loss
 from jobs.tagger.targets import Example
 from jobs.training import check_same, plan_epoch, save_checkpoint
 
-__all__ = ["Loop", "Settings"]
+__all__ = ["Look", "Loop", "Settings"]
 
 _WARMUP = 200
 _BELIEF_PIECES = 4000
@@ -47,8 +47,19 @@ class Settings:
     weight_decay: float = 0.01
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Scores of the network after ``step`` steps: set -> measure -> value."""
+
+    step: int
+    sets: dict[str, dict[str, float]]
+
+
 class Loop:
-    """Network, optimiser and place in the data."""
+    """Network, optimiser and place in the data.
+
+    ``looks`` are scores on the way, each with its step; whoever trains adds them.
+    """
 
     def __init__(
         self, net: TaggerNet, learnt: Sequence[Example], settings: Settings, pad_id: int
@@ -56,6 +67,7 @@ class Loop:
         self.net = net
         self.step = 0
         self.losses: list[float] = []
+        self.looks: list[Look] = []
         self._learnt, self._settings, self._pad_id = learnt, settings, pad_id
         self._data = text_hash("examples", *map(repr, learnt))
         lengths = [len(one.pieces.ids) for one in learnt]
@@ -137,6 +149,7 @@ class Loop:
                 "schedule": self._schedule.state_dict(),
                 "step": self.step,
                 "losses": self.losses,
+                "looks": [asdict(look) for look in self.looks],
                 "random": torch.get_rng_state(),
             },
             path,
@@ -154,4 +167,5 @@ class Loop:
         self._optimizer.load_state_dict(saved["optimizer"])
         self._schedule.load_state_dict(saved["schedule"])
         self.step, self.losses = saved["step"], saved["losses"]
+        self.looks = [Look(**look) for look in saved["looks"]]
         torch.set_rng_state(saved["random"])

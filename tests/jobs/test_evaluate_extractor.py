@@ -42,7 +42,10 @@ def test_the_summary_is_the_report(data, tmp_path):
 
 
 def test_wrong_use_ends_with_2_and_says_what_is_allowed(data, tmp_path, capsys):
-    assert evaluate(data, tmp_path, "--extractor", "rules", "--sets", "nothing")[0] == 2
-    assert "allowed: the beginnings of sets' names" in capsys.readouterr().err
+    wrong = ("--extractor", "rules", "--sets", "persona,nothing")
+    assert evaluate(data, tmp_path, *wrong)[0] == 2
+    said = capsys.readouterr().err
+    assert "--sets has 'nothing'" in said
+    assert "personaext_heldout, " in said
     assert evaluate(tmp_path, tmp_path, "--extractor", "rules")[0] == 2
     assert "--data names the folder" in capsys.readouterr().err

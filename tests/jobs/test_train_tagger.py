@@ -1,5 +1,6 @@
 """The tagger's targets, loss and loop on a network of one layer."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,10 +10,10 @@ torch = pytest.importorskip("torch")
 from glong.errors import ConfigError  # noqa: E402
 from glong.models.tagger_net import TaggerNet  # noqa: E402
 from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mention  # noqa: E402
-from jobs.tagger.loop import Loop, Settings  # noqa: E402
+from jobs.tagger.loop import Look, Loop, Settings  # noqa: E402
 from jobs.tagger.loss import batch_loss  # noqa: E402
 from jobs.tagger.targets import OPEN, UNKNOWN, examples, relation_classes  # noqa: E402
-from jobs.train_tagger import _Asked  # noqa: E402
+from jobs.train_tagger import _Asked, main  # noqa: E402
 from jobs.training import spread  # noqa: E402
 from tests.glong.models.test_tagger_net import Tokens  # noqa: E402
 
@@ -117,6 +118,40 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(learnt, tmp_path):
     assert parts.losses == whole.losses
     for left, right in zip(whole.net.parameters(), parts.net.parameters(), strict=True):
         assert torch.equal(left, right)
+
+
+def test_scores_on_the_way_survive_a_stop(learnt, tmp_path):
+    loop = Loop(net(), learnt, Settings(epochs=20, batch_pieces=40, seed=5), 0)
+    loop.looks.append(Look(3, {"made": {"recall": 0.5}}))
+    loop.save(tmp_path / "a.pt")
+    other = Loop(net(), learnt, Settings(epochs=20, batch_pieces=40, seed=5), 0)
+    other.resume(tmp_path / "a.pt")
+    assert other.looks == loop.looks
+
+
+@pytest.mark.slow
+def test_the_job_from_data_to_card_stopped_and_whole(data, tmp_path):
+    fixed = ("--composed", "8", "--epochs", "1", "--teacher-epochs", "1", "--threads", "1")
+
+    def run(out, *options):
+        summary = tmp_path / "summary.json"
+        argv = ["--data", str(data), "--out", str(out), "--summary", str(summary)]
+        assert main([*argv, *fixed, *options]) == 0
+        return json.loads(summary.read_text())
+
+    whole = run(tmp_path / "whole")
+    runs = [run(tmp_path / "parts", "--minutes", ".05")]
+    while not runs[-1]["finished"]:
+        runs.append(run(tmp_path / "parts", "--minutes", ".05"))
+    assert len(runs) > 1
+    assert runs[-1] == whole
+    one, other = tmp_path / "whole/export", tmp_path / "parts/export"
+    assert (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+    card = (one / "MODEL_CARD.md").read_text()
+    assert card == (other / "MODEL_CARD.md").read_text()
+    steps = [line for line in card.splitlines() if line.startswith("| set | measure |")]
+    assert steps and 3 <= steps[0].count("| step ") <= 4  # noqa: PT018
+    assert (tmp_path / "whole/losses.png").stat().st_size > 10_000
 
 
 def test_a_checkpoint_of_other_settings_is_refused(learnt, tmp_path):

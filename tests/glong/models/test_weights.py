@@ -38,8 +38,9 @@ def test_what_cannot_be_found_says_what_to_check(monkeypatch):
     for ask in (model_folder, weights_identity):
         with pytest.raises(ModelError, match="no-such/model"):
             ask("no-such/model")
-        with pytest.raises(ConfigError, match="package:smollm2"):
-            ask("package:other")
+        for name in ("package:other", "/no/such/folder", "./lora/model", "a/b/c"):
+            with pytest.raises(ConfigError, match=f"'{name}', and there is no such folder"):
+                ask(name)
 
 
 def test_owned_weights_are_the_same_and_tied_ones_stay_tied():
