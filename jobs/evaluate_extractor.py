@@ -59,7 +59,7 @@ def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
         args.models, {"extractor": args.extractor} if args.extractor else None
     )
     every = dict(evaluation_sets(args.data))
-    beginnings = tuple(part.strip() for part in args.sets.split(","))
+    beginnings = tuple(part.strip() for part in args.sets.removesuffix(",").split(","))
     for beginning in beginnings:
         if not any(name.startswith(beginning) for name in every):
             raise ConfigError(

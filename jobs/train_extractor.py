@@ -19,7 +19,7 @@ from glong.models.extras import extra
 from glong.models.weights import SMOLLM2
 from jobs.checks import check_at_least, check_folders
 from jobs.exits import EXIT_STATUS, run_to_end
-from jobs.training import read_note
+from jobs.training import check_plots, read_note
 
 __all__ = ["PRESETS", "main"]
 
@@ -133,8 +133,12 @@ def _model_options(group: "argparse._ArgumentGroup") -> None:
         ("alpha", int, "of LoRA; its factor is alpha / rank"),
         ("epochs", int, "passes over all windows"),
         ("learning_rate", float, "the highest"),
-        ("batch_tokens", int, "most padded tokens of a step, beside the prompt's shared beginning"),
-        ("batch_rows", int, "most windows of a step; 0: as many as fit"),
+        (
+            "batch_tokens",
+            int,
+            "most padded tokens of a step, of each worker, beside the prompt's shared beginning",
+        ),
+        ("batch_rows", int, "most windows of a step, of each worker; 0: as many as fit"),
     )
     for name, kind, what in kinds:
         values = ", ".join(f"{preset} {own[name]}" for preset, own in PRESETS.items())
@@ -178,6 +182,8 @@ def _check(args: argparse.Namespace) -> None:
     Raises:
         ConfigError: says what is wrong, what is allowed, what to do.
     """
+    if args.evaluate_only:
+        _as_trained(args)
     for name, value in PRESETS[args.preset].items():
         if getattr(args, name) is None:
             setattr(args, name, value)
@@ -192,8 +198,6 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(f"--negative-share is {args.negative_share}; allowed: 0 to 1.")
     if not math.isfinite(args.learning_rate):
         raise ConfigError(f"--learning-rate is {args.learning_rate}; allowed: a number.")
-    if args.evaluate_only:
-        _as_trained(args)
     if args.workers > 1:  # a worker runs in a folder of its own
         args.out = args.out.absolute()
         args.model = str(Path(args.model).absolute()) if Path(args.model).is_dir() else args.model
@@ -202,10 +206,13 @@ def _check(args: argparse.Namespace) -> None:
             f"--relations is '{args.relations}'; allowed: the --out of a jobs/train_tagger.py."
         )
     check_folders(args, ("data", "out", "relations"))
+    check_plots()
 
 
 def _as_trained(args: argparse.Namespace) -> None:
     """The options that decide what was held out, from an adapter's own note.
+
+    Its base model and quantization too, unless they are given.
 
     Raises:
         ConfigError: it is no adapter, or learnt a teacher's names and none are given, or the
@@ -219,9 +226,10 @@ def _as_trained(args: argparse.Namespace) -> None:
         )
     for name in (
         "window_turns", "context_turns", "composed", "seed", "negative_share", "limit",
-        "quantization",
     ):  # fmt: skip
         setattr(args, name, note.get(name, getattr(args, name)))
+    args.quantization = args.quantization or note.get("quantization")
+    args.model = args.model or note.get("model")
     if note and (note["relations"] == "verbs") != (args.relations is None):
         raise ConfigError(
             f"--evaluate-only learnt as relations {note['relations']}; allowed: the --relations of"

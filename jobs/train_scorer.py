@@ -17,6 +17,7 @@ from glong.training.summaries import TASKS
 from glong.training.summary_sources import SOURCES
 from jobs.checks import check_at_least, check_folders
 from jobs.exits import EXIT_STATUS, run_to_end
+from jobs.training import check_plots
 
 __all__ = ["main"]
 
@@ -170,7 +171,13 @@ def _check(args: argparse.Namespace) -> None:
     for task in args.tasks:
         if task not in TASKS:
             raise ConfigError(f"--tasks has {task!r}; allowed: {', '.join(TASKS)}.")
+    if "dialogue" in args.tasks and args.sources == "default":
+        raise ConfigError(
+            "--tasks has 'dialogue', and no set of --sources default has a summary in prose;"
+            " allowed: the others, or --sources research."
+        )
     check_folders(args)
+    check_plots()
     if args.workers > 1:  # a worker runs in a folder of its own
         args.out = args.out.absolute()
         if args.base and Path(args.base).is_dir():

@@ -16,6 +16,7 @@ from glong._version import __version__
 from glong.errors import ConfigError
 from jobs.checks import check_at_least, check_folders
 from jobs.exits import EXIT_STATUS, run_to_end
+from jobs.training import check_plots
 
 __all__ = ["main"]
 
@@ -85,6 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def work() -> dict[str, Any]:
         check_folders(args)
         check_at_least(args, _LOWEST)
+        check_plots()
         return _train(args)
 
     return run_to_end(work, args.summary)

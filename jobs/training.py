@@ -13,6 +13,7 @@ from glong.models.extras import extra
 
 __all__ = [
     "Schedule",
+    "check_plots",
     "check_same",
     "learning_rate",
     "licences",
@@ -114,6 +115,16 @@ def save_checkpoint(state: Mapping[str, Any], path: Path) -> None:
     made = path.with_name(path.name + ".tmp")
     torch.save(dict(state), made)
     made.rename(path)
+
+
+def check_plots() -> None:
+    """Before a training, that its losses can be drawn after it.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    with extra("plots"):
+        import matplotlib  # noqa: F401
 
 
 def check_same(path: Path, saved: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

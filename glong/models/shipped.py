@@ -13,7 +13,15 @@ from pathlib import Path
 
 from glong.errors import ConfigError, ModelError
 
-__all__ = ["MANIFEST", "checked_folder", "folder_of", "is_shipped", "verify", "write_manifest"]
+__all__ = [
+    "MANIFEST",
+    "checked_folder",
+    "folder_of",
+    "is_shipped",
+    "verify",
+    "verify_if_listed",
+    "write_manifest",
+]
 
 MANIFEST = "SHA256SUMS"
 _PREFIX = "package:glong-"
@@ -54,6 +62,17 @@ def folder_of(name: str) -> Path:
             "Name one of these, or the folder of a trained model."
         )
     return _TRAINED / found
+
+
+def verify_if_listed(folder: Path) -> Path:
+    """The folder, its files compared if it has a manifest: those of our training jobs do.
+
+    Raises:
+        ModelError: as :func:`verify`.
+    """
+    if (folder / MANIFEST).is_file():
+        verify(folder)
+    return folder
 
 
 def verify(folder: Path) -> None:

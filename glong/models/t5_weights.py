@@ -1,9 +1,10 @@
 """Where the weights of a T5 come from: the hub, a folder, or our own files."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glong.errors import ConfigError, ModelError
-from glong.models.shipped import checked_folder, is_shipped
+from glong.models.shipped import checked_folder, is_shipped, verify_if_listed
 from glong.models.weights import without_bars
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def t5_checkpoint(name: str) -> tuple[Any, "PreTrainedTokenizerBase"]:
     from transformers import AutoConfig, AutoTokenizer, T5ForConditionalGeneration
 
     place = str(checked_folder(name)) if is_shipped(name) else name
+    if Path(place).is_dir():
+        verify_if_listed(Path(place))
     try:
         kind = AutoConfig.from_pretrained(place).model_type
         if kind != "t5":

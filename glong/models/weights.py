@@ -15,6 +15,7 @@ from typing import Any
 from glong.errors import ConfigError, ModelError
 from glong.ids import text_hash
 from glong.models.extras import extra
+from glong.models.shipped import verify_if_listed
 from glong.models.smollm2 import gguf_file, gguf_sha256, smollm2_folder
 
 __all__ = [
@@ -41,12 +42,13 @@ def model_folder(name: str) -> Path:
 
     Raises:
         ConfigError: no such package or folder.
-        ModelError: the hub has no such model or cannot be reached.
+        ModelError: the hub has no such model or cannot be reached; a file of a folder with
+            ``SHA256SUMS`` is not what that says.
     """
     if name == SMOLLM2:
         return smollm2_folder()
     if Path(name).is_dir():
-        return Path(name)
+        return verify_if_listed(Path(name))
     _check_hub_name(name)
     with extra("models"):
         from huggingface_hub import snapshot_download

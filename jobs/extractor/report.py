@@ -177,7 +177,8 @@ float16. Use: see the licences of its data and of the base model.
 No text of the data is part of the adapter's files, but a model may repeat phrases of what it was
 trained on. Never labelled in training: PersonaExt utterances whose normal form's SHA-256 is 0
 modulo 10, and every utterance of MSC test, conversation_triples, DialogRE test or LoCoMo, with
-contractions or without; as the turn before another it may be shown. LongMemEval is not read.
+contractions or without; as the turn before another it may be shown. Answers of made exchanges may
+be words that occur there too, such as "yes". LongMemEval is not read.
 
 The answer to a window is what annotators and rules found in its turns; windows of a dialogue with a
 turn whose facts are not all known were left out. Of PersonaExt's utterances one fact is known and

@@ -101,6 +101,7 @@ def test_wrong_options_are_found_before_any_work(
         (["--steps", "0"], "--steps is 0; allowed: 1 or more"),
         (["--heads", "3"], "allowed: a multiple of --heads"),
         (["--tasks", "facts,poems"], "'poems'; allowed: facts, summary"),
+        (["--tasks", "facts,dialogue"], "or --sources research"),
         (["--evaluate-only", str(tmp_path / "none")], "allowed: a model's folder"),
         (["--minutes", "nan"], "--minutes is nan"),
         (["--summary", str(tmp_path / "none" / "s.json")], "a folder that does not exist"),

@@ -11,8 +11,10 @@ from glong.models.shipped import (
     folder_of,
     is_shipped,
     verify,
+    verify_if_listed,
     write_manifest,
 )
+from glong.models.weights import model_folder
 
 
 @pytest.fixture
@@ -46,6 +48,19 @@ def test_a_changed_file_is_named_with_both_hashes_and_what_to_do(folder: Path) -
     (folder / "model.safetensors").write_bytes(b"Weights")
     with pytest.raises(ModelError, match=r"model\.safetensors has the SHA-256 .* says .*again"):
         checked_folder("package:glong-thing")
+
+
+def test_a_trained_folder_is_checked_where_it_has_a_manifest(folder: Path) -> None:
+    for check in (verify_if_listed, lambda path: model_folder(str(path))):
+        assert check(folder) == folder
+        kept = (folder / "model.safetensors").read_bytes()
+        (folder / "model.safetensors").write_bytes(b"others")
+        with pytest.raises(ModelError, match=r"model\.safetensors has the SHA-256"):
+            check(folder)
+        (folder / "model.safetensors").write_bytes(kept)
+    (folder / MANIFEST).unlink()
+    (folder / "model.safetensors").write_bytes(b"others")
+    assert verify_if_listed(folder) == folder
 
 
 def test_a_missing_file_is_named(folder: Path) -> None:
