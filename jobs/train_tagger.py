@@ -6,6 +6,7 @@ then names the verbs of plain sentences; the *tagger* learns everything: see
 """
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,19 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--data", required=True, type=Path, help="folder with personaext, msc, ...")
     p.add_argument("--out", required=True, type=Path, help="folder for checkpoints and the result")
+    p.add_argument(
+        "--sources",
+        choices=("default", "research"),
+        default="default",
+        help="default: PersonaExt, MSC and Synthetic-Persona-Chat; research: DialogRE too, for"
+        " non-commercial use (default: default)",
+    )
+    p.add_argument(
+        "--start",
+        type=Path,
+        metavar="FOLDER",
+        help="start from this trained tagger instead of MiniLM; it needs the same relations",
+    )
     p.add_argument("--epochs", type=int, default=2, help="passes over all turns (default: 2)")
     p.add_argument(
         "--teacher-epochs", type=int, default=2, help="of the teacher, over PersonaExt (default: 2)"
@@ -50,7 +64,10 @@ def parser() -> argparse.ArgumentParser:
         "--batch-pieces", type=int, default=1500, help="padded word pieces a step (default: 1500)"
     )
     p.add_argument(
-        "--limit", type=int, default=0, help="only N dialogues, evenly spread (default: 0 = all)"
+        "--limit",
+        type=int,
+        default=0,
+        help="only N dialogues, evenly spread; all of DialogRE in any case (default: 0 = all)",
     )
     p.add_argument("--seed", type=int, default=20, help="of weights and order (default: 20)")
     p.add_argument(
@@ -103,7 +120,7 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
 
     from glong.models.tagger_weights import new_net
     from glong.rules import RuleExtractor
-    from glong.training.datasets import persona_dialogues, training_dialogues
+    from glong.training.datasets import persona_dialogues, relation_dialogues, training_dialogues
     from jobs.tagger.card import export, judge, judge_loop, write_card
     from jobs.tagger.loop import Loop, Settings
     from jobs.tagger.targets import examples, relation_classes
@@ -127,13 +144,16 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     dialogues = spread(
         training_dialogues(args.data, asked, n_composed=args.composed, seed=args.seed), args.limit
     )
+    if args.sources == "research":
+        dialogues += relation_dialogues(args.data)
     asked.save()
 
     classes = relation_classes(dialogues)
     torch.manual_seed(args.seed)
     settings = Settings(args.epochs, args.batch_pieces, args.seed)
     learnt = examples(dialogues, classes, tokenizer)
-    loop = Loop(new_net(len(classes)), learnt, settings, tokenizer.pad_token_id)
+    net = _started(args.start, classes) if args.start else new_net(len(classes))
+    loop = Loop(net, learnt, settings, tokenizer.pad_token_id)
     print(
         f"tagger: {len(learnt)} turns, {len(classes)} relations, {loop.n_steps} steps", flush=True
     )
@@ -150,12 +170,38 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     patterns = judge(RuleExtractor(), args.data)
     options = {
         name: getattr(args, name)
-        for name in ("epochs", "teacher_epochs", "composed", "batch_pieces", "limit", "seed")
-    }
+        for name in (
+            "sources", "epochs", "teacher_epochs", "composed", "batch_pieces", "limit", "seed"
+        )
+    }  # fmt: skip
+    if args.start:
+        options["start"] = "TAGGER"
     write_card(folder, args.data, loop, dialogues, patterns, options)
     write_json(scores, args.out / "scores.json")
     print(f"tagger: written to {folder}")
     return {"finished": True, "sets": scores}
+
+
+def _started(folder: Path, classes: Sequence[str]) -> Any:
+    """The network of a trained tagger.
+
+    Raises:
+        ConfigError: it knows other relations, or is none.
+        ModelError: its files are not those of its manifest.
+    """
+    from glong.models.shipped import verify_if_listed
+    from glong.models.tagger import CONFIG, WEIGHTS
+    from glong.models.tagger_weights import load_net
+
+    path = folder / CONFIG
+    known = json.loads(path.read_text("utf-8"))["classes"] if path.is_file() else None
+    if known != list(classes):
+        what = f"knows {len(known)} other relations" if known else f"has no {CONFIG}"
+        raise ConfigError(
+            f"--start is '{folder}', which {what}; allowed: the export of a jobs/train_tagger.py on"
+            f" the same data ({len(classes)} relations). Leave it out to start from MiniLM."
+        )
+    return load_net(verify_if_listed(folder) / WEIGHTS, len(classes))
 
 
 def _tokenizer() -> Any:

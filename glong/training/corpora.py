@@ -1,7 +1,8 @@
 """Readers of the training and evaluation data, as they lie in a data folder. Rows are never copied.
 
-Training: PersonaExt without its held-out part, MSC valid, Synthetic-Persona-Chat valid. Evaluation:
-see :mod:`glong.training.judging`. Knows nothing of labels beyond what annotators wrote.
+Training: PersonaExt without its held-out part, MSC valid, Synthetic-Persona-Chat valid, and for
+research DialogRE train and dev. Evaluation: see :mod:`glong.training.judging`. Knows nothing of
+labels beyond what annotators wrote.
 """
 
 import csv
@@ -21,9 +22,11 @@ from glong.training.examples import is_held_out, spoken_form
 __all__ = [
     "READ",
     "SYNTHETIC_SPEAKERS",
+    "ArgumentPair",
     "PersonaPair",
     "PersonaTurn",
     "data_hash",
+    "dialogre_dialogues",
     "evaluation_utterances",
     "msc_dialogues",
     "persona_pairs",
@@ -37,6 +40,33 @@ READ = ("conversation_triples", "dialogre", "locomo", "msc", "personaext", "synt
 """Folders below the data folder that labels, or what is left out of them, come from."""
 RELATION_NAMES = {"have_chidren": "have_children", "like_sports": "like_sport"}
 """Spelling of PersonaExt -> ours."""
+DIALOGRE_NAMES = {
+    "org:employees_or_members": "employs",
+    "gpe:residents_of_place": "home_of",
+    "gpe:visitors_of_place": "visited_by",
+    "per:age": "has_age",
+    "per:alternate_names": "name",
+    "per:children": "have_children",
+    "per:dates": "relationship",
+    "per:employee_or_member_of": "employed_by_company",
+    "per:girl/boyfriend": "relationship",
+    "per:negative_impression": "dislike",
+    "per:origin": "nationality",
+    "per:other_family": "have_family",
+    "per:parents": "have_family",
+    "per:pet": "have_pet",
+    "per:place_of_birth": "place_origin",
+    "per:place_of_residence": "live_in_citystatecountry",
+    "per:place_of_work": "employed_by_general",
+    "per:positive_impression": "like_general",
+    "per:roommate": "live_with",
+    "per:schools_attended": "attend_school",
+    "per:siblings": "have_sibling",
+    "per:spouse": "relationship",
+    "per:title": "has_profession",
+    "per:visited_place": "visit",
+}
+"""Relation of DialogRE -> ours, or the inverse of ours; another keeps its name without "per:"."""
 SYNTHETIC_SPEAKERS = ("User 1", "User 2")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
@@ -66,6 +96,20 @@ class PersonaTurn:
     speaker: str
     text: str
     persona: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentPair:
+    """A relation that DialogRE's annotators read in a dialogue.
+
+    ``subject`` and ``object`` are names or "Speaker 2"; ``trigger`` are the words that show the
+    relation, or empty.
+    """
+
+    subject: str
+    relation: str
+    object: str
+    trigger: str
 
 
 def read_gzip(path: Path) -> str:
@@ -153,6 +197,36 @@ def _synthetic_turns(conversation: str) -> Iterator[PersonaTurn]:
             yield PersonaTurn(speaker.strip().title(), text.strip())
 
 
+def dialogre_dialogues(
+    data: Path, split: str
+) -> Iterator[tuple[list[tuple[str, str]], list[ArgumentPair]]]:
+    """DialogRE: (speaker, text) of each turn, and the dialogue's relations, by our names.
+
+    Pairs without a relation ("unanswerable") are left out.
+
+    Args:
+        data: the data folder.
+        split: ``train``, ``dev`` or ``test``.
+
+    Raises:
+        SourceError: the file is not there.
+    """
+    for lines, instances in json.loads(read_gzip(data / f"dialogre/{split}.json.gz")):
+        turns = [(name, text.strip()) for name, _, text in (line.partition(":") for line in lines)]
+        pairs = [
+            ArgumentPair(
+                one["x"],
+                DIALOGRE_NAMES.get(relation, relation.partition(":")[2]),
+                one["y"],
+                trigger,
+            )
+            for one in instances
+            for relation, trigger in zip(one["r"], one["t"], strict=True)
+            if relation != "unanswerable"
+        ]
+        yield turns, pairs
+
+
 def sentences(text: str) -> tuple[str, ...]:
     """Sentences of annotators' plain text."""
     return tuple(part.strip() for part in _SENTENCE.split(text) if part.strip())
@@ -193,14 +267,9 @@ def evaluation_utterances(data: Path) -> frozenset[str]:
     texts += [turn.text for session in msc_dialogues(data, "test") for turn in session]
     for path in sorted((data / "conversation_triples").glob("*.txt")):
         texts += [text for turns, _ in triple_blocks(path) for text in turns]
-    texts += _dialogre_turns(data, "test")
+    texts += [text for turns, _ in dialogre_dialogues(data, "test") for _, text in turns]
     texts += _locomo_turns(data)
     return frozenset(map(spoken_form, texts)) - {""}
-
-
-def _dialogre_turns(data: Path, split: str) -> list[str]:
-    dialogues = json.loads(read_gzip(data / f"dialogre/{split}.json.gz"))
-    return [turn.partition(":")[2] for turns, _ in dialogues for turn in turns]
 
 
 def _locomo_turns(data: Path) -> list[str]:

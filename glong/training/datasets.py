@@ -2,10 +2,12 @@
 
 ``default``: PersonaExt, MSC valid and Synthetic-Persona-Chat valid, whose licences allow commercial
 use or are not stated (PersonaExt). Labels of raw turns need a teacher, which a first training on
-PersonaExt alone gives: see ``jobs/train_tagger.py``.
+PersonaExt alone gives: see ``jobs/train_tagger.py``. ``research`` adds DialogRE train and dev,
+whose licence allows non-commercial research only.
 """
 
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,8 +15,10 @@ from glong.relations import relations
 from glong.rules import RULES
 from glong.training.compose import compose
 from glong.training.corpora import (
+    ArgumentPair,
     PersonaPair,
     PersonaTurn,
+    dialogre_dialogues,
     evaluation_utterances,
     msc_dialogues,
     persona_pairs,
@@ -27,10 +31,24 @@ from glong.training.examples import (
     Mention,
     spoken_form,
 )
-from glong.training.labelling import may_be_named, merged, named, plain_facts, project
-from glong.words import split_words
+from glong.training.labelling import (
+    find_words,
+    may_be_named,
+    merged,
+    named,
+    plain_facts,
+    project,
+)
+from glong.words import lemma, split_words
 
-__all__ = ["LABELS", "Teacher", "persona_dialogue", "persona_dialogues", "training_dialogues"]
+__all__ = [
+    "LABELS",
+    "Teacher",
+    "persona_dialogue",
+    "persona_dialogues",
+    "relation_dialogues",
+    "training_dialogues",
+]
 
 LABELS = f"labels-2 {RULES}"
 """Version of what is labelled how, beside the data itself."""
@@ -115,6 +133,68 @@ def training_dialogues(
     pool = [(s, fact) for s, facts in unread.items() for fact in facts if len(facts) == 1]
     found += compose(sorted(pool, key=lambda one: one[0]), n_composed, random.Random(seed))
     return found
+
+
+_SHOWN_BY_OBJECT = frozenset({"has_age", "has_profession", "nationality"})
+"""Relations that need no trigger where the speaker says the object: "a doctor", "29"."""
+
+
+def relation_dialogues(data: Path) -> list[LabelledDialogue]:
+    """DialogRE train and dev: dialogues in which a turn states a relation by our name.
+
+    Its annotators name a pair for the whole dialogue and no turn. A turn states it if it holds the
+    object and the trigger, and is of the speaker that is the subject, or names the subject. Most
+    pairs have no such turn: they are read between the lines, or have a speaker as the object.
+
+    Raises:
+        SourceError: a file is not there.
+    """
+    read = evaluation_utterances(data)
+    found = []
+    for split in ("train", "dev"):
+        for said, pairs in dialogre_dialogues(data, split):
+            turns = [
+                LabelledTurn(
+                    speaker,
+                    text,
+                    () if spoken_form(text) in read else tuple(_stated(speaker, text, pairs)),
+                    is_complete=False,
+                )
+                for speaker, text in said
+            ]
+            if any(turn.facts for turn in turns):
+                found.append(LabelledDialogue("dialogre", tuple(turns)))
+    return found
+
+
+def _stated(speaker: str, text: str, pairs: Sequence[ArgumentPair]) -> Iterator[Fact]:
+    """The pairs that a turn states, in the order of the annotators, each place once."""
+    bases = [lemma(word) for word in split_words(text).lower]
+    places = set()
+    for pair in pairs:
+        if pair.relation not in relations() or _A_SPEAKER.fullmatch(pair.object):
+            continue
+        is_own = pair.subject == speaker
+        is_shown = is_own and pair.relation in _SHOWN_BY_OBJECT
+        if not is_own and _A_SPEAKER.fullmatch(pair.subject):
+            continue
+        target = _place(pair.object, bases)
+        subject = None if is_own else _place(pair.subject, bases)
+        trigger = _place(pair.trigger, bases)
+        if target is None or (trigger is None and not is_shown) or not (is_own or subject):
+            continue
+        if target not in places:
+            places.add(target)
+            yield Fact(subject, pair.relation, target)
+
+
+_A_SPEAKER = re.compile(r"Speaker \d+")
+
+
+def _place(name: str, bases: Sequence[str]) -> Mention | None:
+    words = split_words(name)
+    span = find_words(words, (0, len(words)), bases)
+    return None if span is None or span[1] - span[0] > _MAX_OBJECT else Mention(span)
 
 
 class _Naming:

@@ -8,7 +8,6 @@ object equal. *Soft*: token F1 of subject and of object at least .5, and the rel
 of it, without "can", "will" or "be" before its own words.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,12 @@ from pathlib import Path
 
 from glong.entities import normalise, resolve
 from glong.relations import DENIAL, base_form, denial_of, means_the_same, relations
-from glong.training.corpora import msc_dialogues, persona_pairs, read_gzip, triple_blocks
+from glong.training.corpora import (
+    dialogre_dialogues,
+    msc_dialogues,
+    persona_pairs,
+    triple_blocks,
+)
 from glong.training.labelling import plain_facts
 from glong.types import Extraction, Session, Triplet, Turn
 from glong.words import lemma, split_words, word_list
@@ -147,17 +151,9 @@ def _msc_cases(data: Path) -> Iterator[Case]:
 
 
 def _dialogre_cases(data: Path) -> Iterator[Case]:
-    for number, (lines, instances) in enumerate(
-        json.loads(read_gzip(data / "dialogre/test.json.gz"))
-    ):
-        parts = [line.partition(":") for line in lines]
-        turns = [Turn(i, name, text.strip()) for i, (name, _, text) in enumerate(parts)]
-        gold = [
-            Triplet(one["x"], relation.partition(":")[2], one["y"], 0)
-            for one in instances
-            for relation in one["r"]
-            if relation != "unanswerable"
-        ]
+    for number, (said, pairs) in enumerate(dialogre_dialogues(data, "test")):
+        turns = [Turn(i, name, text) for i, (name, text) in enumerate(said)]
+        gold = [Triplet(one.subject, one.relation, one.object, 0) for one in pairs]
         if gold:
             yield Case(_session(f"d{number}", turns), tuple(gold))
 

@@ -15,7 +15,7 @@ from glong.rules import stated_relation, subject_words
 from glong.training.examples import Fact, Mention
 from glong.words import Span, Words, lemma, split_words, word_list
 
-__all__ = ["denied", "may_be_named", "merged", "named", "plain_facts", "project"]
+__all__ = ["denied", "find_words", "may_be_named", "merged", "named", "plain_facts", "project"]
 
 _CANDIDATES_SHARE = 0.35
 """Least probability that the teacher gives to the listed relations which the verb may mean."""
@@ -98,23 +98,29 @@ def project(facts: Iterable[tuple[str, Fact]], turn: str) -> tuple[list[Fact], b
 
 
 def _placed(sentence: Words, fact: Fact, bases: Sequence[str]) -> Fact | None:
-    target = _find(sentence, fact.object.span, bases)
+    target = find_words(sentence, fact.object.span, bases)
     if target is None:
         return None
     subject = fact.subject
     if subject is not None:
-        span = _find(sentence, subject.span, bases)
+        span = find_words(sentence, subject.span, bases)
         if span is None:
             return None
         subject = Mention(span)
-    verb = _find(sentence, fact.trigger.span, bases) if fact.trigger else None
+    verb = find_words(sentence, fact.trigger.span, bases) if fact.trigger else None
     if verb is None and fact.relation not in relations():
         return None  # an open relation has no name but the words that state it
     return Fact(subject, fact.relation, Mention(target), Mention(verb) if verb else None)
 
 
-def _find(sentence: Words, span: Span, bases: Sequence[str]) -> Span | None:
-    """The shortest run of the turn's words that holds every content word of the span."""
+def find_words(sentence: Words, span: Span, bases: Sequence[str]) -> Span | None:
+    """The shortest run of a turn's words that holds every content word of a span.
+
+    Args:
+        sentence: where the span is.
+        span: of its words.
+        bases: base forms of the turn's words.
+    """
     every = [lemma(word) for word in sentence.lower[span[0] : span[1]] if word[0].isalnum()]
     light = word_list("light_words")
     wanted = {word for word in every if word not in light} or set(every)

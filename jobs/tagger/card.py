@@ -42,6 +42,7 @@ _FOLDERS = {
     "Multi-Session Chat, validation": "msc",
     "Synthetic-Persona-Chat, validation": "synthetic_persona_chat",
 }
+_RESEARCH = {"DialogRE, train and dev": "dialogre"}
 _LIMITS = """\
 English only: a text in another language mostly gives nothing. Labels of raw turns come from
 patterns and a teacher, so what neither finds is not learnt. An object has at most ten words of one
@@ -106,9 +107,15 @@ def write_card(
         label="recall of the gold triplet",
         title="PersonaExt, held out",
     )
+    for_research = options.get("sources") == "research"
     lines = [
         "# glong tagger",
         "",
+        *(
+            ["For non-commercial research only, by the licence of DialogRE.", ""]
+            if for_research
+            else ()
+        ),
         "Extracts (subject, relation, object) facts from dialogue turns: all-MiniLM-L6-v2"
         " (Apache-2.0), fine-tuned, with heads that point at words. float16 weights without the"
         " word embeddings, which MiniLM's package has.",
@@ -119,7 +126,7 @@ def write_card(
         "",
         "## Data",
         "",
-        *_data_lines(data, dialogues),
+        *_data_lines(data, dialogues, {**_FOLDERS, **_RESEARCH} if for_research else _FOLDERS),
         "",
         "## Figures",
         "",
@@ -142,7 +149,9 @@ def write_card(
     (folder / CARD).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _data_lines(data: Path, dialogues: Sequence[LabelledDialogue]) -> list[str]:
+def _data_lines(
+    data: Path, dialogues: Sequence[LabelledDialogue], folders: Mapping[str, str]
+) -> list[str]:
     """The licence of each set, and how much was labelled of each source."""
     n_turns = Counter(d.source for d in dialogues for _ in d.turns)
     n_facts = Counter(d.source for d in dialogues for turn in d.turns for _ in turn.facts)
@@ -150,7 +159,7 @@ def _data_lines(data: Path, dialogues: Sequence[LabelledDialogue]) -> list[str]:
     return [
         "| set | licence |",
         "| --- | --- |",
-        *(f"| {name} | {text} |" for name, text in licences(data, _FOLDERS).items()),
+        *(f"| {name} | {text} |" for name, text in licences(data, folders).items()),
         "",
         "Utterances of people that an evaluation reads have no label, with contractions or without;"
         " as the turn before another they may be read. Answers of made exchanges (composed) may be"
@@ -168,8 +177,9 @@ def _figure_lines(
         "Exact: subject, relation and object equal; soft: token F1 of both ends at least .5 and the"
         " relation or a synonym; pair: both ends equal. *Patterns* are `--extractor rules`, which"
         " keep a clause's verb as the relation. The gold of msc_test_persona is what they read in"
-        " annotators' sentences, so that set flatters them. DialogRE names relations in its own"
-        " way (siblings, place_of_residence), so nothing there is equal but pairs. Thresholds were"
+        " annotators' sentences, so that set flatters them. DialogRE names pairs of people by the"
+        " whole dialogue, by our names where we have one; who is whose friend or boss has none."
+        " Thresholds were"
         " chosen with these sets in view. Valid output, set of"
         f" the lowest share: {min(row['valid_rate'] for row in scores.values()):.1%}.",
         "",

@@ -116,6 +116,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     writer.writerow(["i play tennis .", "i have a cat .", talk])
     name = "synthetic_persona_chat/Synthetic-Persona-Chat_valid.csv.gz"
     _gzip(folder / name, table.getvalue())
-    _gzip(folder / "dialogre/test.json.gz", "[]")
+    pair = {"x": "Speaker 1", "y": "Rex", "r": ["per:pet"], "t": ["dog"], "rid": [28]}
+    _gzip(folder / "dialogre/train.json.gz", json.dumps([[["Speaker 1: My dog is Rex."], [pair]]]))
+    for name in ("dev", "test"):
+        _gzip(folder / f"dialogre/{name}.json.gz", "[]")
     _gzip(folder / "locomo/locomo10.json.gz", "[]")
     return folder

@@ -1,6 +1,7 @@
 """The tagger's targets, loss and loop on a network of one layer."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mentio
 from jobs.tagger.loop import Look, Loop, Settings  # noqa: E402
 from jobs.tagger.loss import batch_loss  # noqa: E402
 from jobs.tagger.targets import OPEN, UNKNOWN, examples, relation_classes  # noqa: E402
-from jobs.train_tagger import _Asked, main  # noqa: E402
+from jobs.train_tagger import _Asked, _started, main  # noqa: E402
 from jobs.training import spread  # noqa: E402
 from tests.glong.models.test_tagger_net import Tokens  # noqa: E402
 
@@ -152,6 +153,15 @@ def test_the_job_from_data_to_card_stopped_and_whole(data, tmp_path):
     steps = [line for line in card.splitlines() if line.startswith("| set | measure |")]
     assert steps and 3 <= steps[0].count("| step ") <= 4  # noqa: PT018
     assert (tmp_path / "whole/losses.png").stat().st_size > 10_000
+    assert "non-commercial" not in card
+
+    (tmp_path / "research").mkdir()
+    for name in ("teacher.pt", "believed.pt"):
+        shutil.copy(tmp_path / "whole" / name, tmp_path / "research")
+    assert run(tmp_path / "research", "--sources", "research", "--start", str(one))["finished"]
+    card = (tmp_path / "research/export/MODEL_CARD.md").read_text()
+    assert "For non-commercial research only" in card
+    assert "dialogre 1 turns, 1 facts" in card
 
 
 def test_a_checkpoint_of_other_settings_is_refused(learnt, tmp_path):
@@ -166,6 +176,14 @@ def test_a_checkpoint_of_other_settings_is_refused(learnt, tmp_path):
 def test_a_limit_takes_from_every_source():
     assert spread(list(range(10)), 4) == [0, 2, 5, 7]
     assert spread([1, 2], 5) == spread([1, 2], 0) == [1, 2]
+
+
+def test_a_start_with_other_relations_or_no_tagger_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"has no config\.json; allowed: the export"):
+        _started(tmp_path, CLASSES)
+    (tmp_path / "config.json").write_text(json.dumps({"classes": ["", "have_cat"]}))
+    with pytest.raises(ConfigError, match="knows 2 other relations"):
+        _started(tmp_path, CLASSES)
 
 
 def test_answers_about_other_facts_are_refused(tmp_path):
