@@ -18,6 +18,7 @@ __all__ = [
     "Relation",
     "base_form",
     "denial_of",
+    "inverse_of",
     "is_denial",
     "means_the_same",
     "relations",
@@ -86,6 +87,23 @@ def _denials() -> Mapping[str, str]:
     for name, relation in relations().items():
         if relation.negates:
             found.setdefault(relation.negates, name)
+    return found
+
+
+def inverse_of(name: str) -> str:
+    """The listed relation that says the same from the other end, or empty.
+
+    ``home_of`` -> ``live_in_citystatecountry``; a listed name has none here.
+    """
+    return _inverses().get(base_form(name), "")
+
+
+@cache
+def _inverses() -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for name, relation in relations().items():
+        if relation.inverse and relation.inverse not in relations():
+            found.setdefault(base_form(relation.inverse), name)
     return found
 
 

@@ -66,7 +66,7 @@ DIALOGRE_NAMES = {
     "per:title": "has_profession",
     "per:visited_place": "visit",
 }
-"""Relation of DialogRE -> ours, or the inverse of ours; another keeps its name without "per:"."""
+"""Relation of DialogRE -> ours, or its inverse as listed; another keeps its name without "per:"."""
 SYNTHETIC_SPEAKERS = ("User 1", "User 2")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 

@@ -3,9 +3,9 @@
 Sets: PersonaExt's held-out part (one gold triplet an utterance, so precision there is of what was
 annotated), ten sets of ``conversation_triples``, MSC test persona sentences, DialogRE test.
 Matching: lower case, articles and punctuation stripped, base forms of verbs, the first person is
-the speaker, "X's favorite color is" is ``favorite_color`` of X. *Exact*: subject, relation and
-object equal. *Soft*: token F1 of subject and of object at least .5, and the relation or a synonym
-of it, without "can", "will" or "be" before its own words.
+the speaker, "X's favorite color is" is ``favorite_color`` of X, a listed inverse is turned round.
+*Exact*: subject, relation and object equal. *Soft*: token F1 of subject and of object at least .5,
+and the relation or a synonym of it, without "can", "will" or "be" before its own words.
 """
 
 import re
@@ -16,7 +16,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from glong.entities import normalise, resolve
-from glong.relations import DENIAL, base_form, denial_of, means_the_same, relations
+from glong.relations import (
+    DENIAL,
+    base_form,
+    denial_of,
+    inverse_of,
+    means_the_same,
+    relations,
+)
 from glong.training.corpora import (
     dialogre_dialogues,
     msc_dialogues,
@@ -225,15 +232,19 @@ class _Plain:
 
     @classmethod
     def of(cls, triplet: Triplet, speaker: str, speakers: tuple[str, ...]) -> "_Plain":
-        relation = base_form(_snake(triplet.relation))
-        subject = _name(triplet.subject, speaker, speakers)
+        inverse = inverse_of(_snake(triplet.relation))
+        relation = inverse or base_form(_snake(triplet.relation))
+        ends = (triplet.subject, triplet.object)
+        subject, target = (
+            _name(end, speaker, speakers) for end in (reversed(ends) if inverse else ends)
+        )
         owned = _OWN_THING.fullmatch(subject) if relation == "be" else None
         if owned:
             subject, relation = owned["owner"], owned["thing"].replace(" ", "_")
         favorite = _FAVORITE.fullmatch(relation)
         if favorite and relation not in relations():
             relation = f"favorite_{lemma(favorite['kind'])}"
-        return cls(subject, relation, _name(triplet.object, speaker, speakers))
+        return cls(subject, relation, target)
 
     def ends(self) -> tuple[str, str]:
         return self.subject, self.object

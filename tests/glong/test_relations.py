@@ -1,6 +1,6 @@
 import pytest
 
-from glong.relations import base_form, denial_of, is_denial, means_the_same, relations
+from glong.relations import base_form, denial_of, inverse_of, is_denial, means_the_same, relations
 
 
 def test_every_inverse_and_synonym_is_snake_case_and_every_denied_relation_is_listed():
@@ -29,6 +29,21 @@ def test_single_valued_ones_are_those_of_which_a_person_has_one():
 def test_the_denial_of_a_relation(relation, expected):
     assert denial_of(relation) == expected
     assert is_denial(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("home_of", "live_in_citystatecountry"),
+        ("employs", "employed_by_company"),
+        ("visited by", "visit"),
+        ("have_sibling", ""),
+        ("cook", ""),
+        ("", ""),
+    ],
+)
+def test_the_relation_from_the_other_end(name, expected):
+    assert inverse_of(name) == expected
 
 
 def test_forms_of_a_verb_are_one_relation():

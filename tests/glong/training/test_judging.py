@@ -37,6 +37,13 @@ def test_a_denial_is_no_soft_match_of_an_assertion():
     assert scored(gold, [Triplet("I", "dislike_animal", "dogs", 1)], judged=1).soft_recall == 0
 
 
+def test_an_inverse_says_the_same_from_the_other_end():
+    gold = [Triplet("Paris", "home_of", "speaker1", 1)]
+    found = [Triplet("I", "live_in_citystatecountry", "Paris", 1)]
+    assert scored(gold, found, judged=1).recall == 1
+    assert scored(gold, [Triplet("Paris", "live_in", "I", 1)], judged=1).soft_recall == 0
+
+
 def test_rates_count_what_was_found_over_judged_turns():
     found = [Triplet("I", "like", name, 1) for name in ("tea", "dogs", "cars")]
     scores = scored(
