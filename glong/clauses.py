@@ -6,10 +6,10 @@ pair of word numbers, the second exclusive. Knows nothing of turns, sessions or 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
+from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
 
-from glong.objects import MAX_OBJECT, parts, trimmed
+from glong.objects import MAX_OBJECT, parts, trimmed, without_any_more
 from glong.words import NEGATIONS, Span, Words, lemma, word_list
 
 __all__ = ["Clause", "clauses", "relation_words"]
@@ -33,6 +33,11 @@ _STATES = word_list("states")
 _NOUNS_TOO = word_list("nouns_too")
 _FEELINGS = word_list("feelings")
 _SUPPOSING = word_list("supposing")
+_PARTICLES = frozenset({"in", "off", "on", "out", "over", "up"})
+_DOUBT = frozenset({"believe", "think"})
+_NOBODY = frozenset({"neither", "nobody", "none"})
+_KNOW = frozenset({"believe", "heard", "know", "knew", "mention", "remember"})
+_SAY = frozenset({"assume", "guess", "hope", "mean", "say", "suggest", "suppose", "think", "wish"})
 _UP_TO = frozenset({"before", "until"})
 _WHEN = word_list("when")
 
@@ -65,7 +70,8 @@ def relation_words(words: Words, clause: Clause) -> str:
         light = NEGATIONS - {"cannot"} | _ADVERBS
         before = (word for word in reversed(words.lower[:start]) if word not in light)
         return "can" if next(before, "") in ("can", "could", "ca", "cannot") else "do"
-    said = [word for word in words.lower[start:end] if word not in _ADVERBS | NEGATIONS]
+    left_out = _ADVERBS | NEGATIONS | ({"longer"} if "no" in words.lower[start:end] else set())
+    said = [word for word in words.lower[start:end] if word not in left_out]
     parts = [word if i else _base(word) for i, word in enumerate(said)]
     return "_".join([word for word in parts if word.isalpha()][:4]) or "be"
 
@@ -97,7 +103,7 @@ def clauses(words: Words) -> list[Clause]:
     found: list[Clause] = []
     for start, end, is_question in _sentences(words.lower):
         subject: Span | None = None
-        before, is_supposed = "", False
+        before, is_supposed, is_doubted, is_asked = "", False, False, is_question
         position = start
         while position < end:
             begun = _subject(words, position, end)
@@ -105,16 +111,37 @@ def clauses(words: Words) -> list[Clause]:
                 subject, position = begun, begun[1]
                 before = words.lower[subject[0] - 1] if subject[0] > start else ""
                 is_supposed = before in _SUPPOSING
+                is_doubted = _is_doubted(words.lower[start : subject[0]])
+                is_asked = is_question and not _is_known(words.lower[start : subject[0]])
             elif subject is None or not _is_joint(words.lower, position, end, subject):
                 position += 1
                 continue
             else:
                 position += 1  # "and" before a second verb of the same subject
-            read, position = _predicate(words, subject, position, end, is_question)
+            read, position = _predicate(words, subject, position, end, is_asked)
+            if is_doubted:
+                read = [replace(clause, is_denied=not clause.is_denied) for clause in read]
             if is_supposed:  # "until I moved" is said of what was
                 read = [c for c in read if before in _UP_TO and _is_past(words.lower, c)]
             found += [clause for clause in read if not _is_guess(words.lower, clause)]
     return found
+
+
+def _is_doubted(before: Sequence[str]) -> bool:
+    """Whether the words before a subject deny what follows: "I don't think", "none of"."""
+    said = before[:-1] if before[-1:] == ("that",) else before
+    is_unlikely = len(said) > 1 and said[-1] in _DOUBT and said[-2] in NEGATIONS
+    is_nobody = bool(_NOBODY.intersection(said)) or ("no", "one") in pairwise(said)
+    return is_unlikely or (is_nobody and said[-1] in ("of", "in"))
+
+
+def _is_known(before: Sequence[str]) -> bool:
+    """Whether the words before a subject ask about what is so: "did I tell you", "did you know"."""
+    if before[-1:] == ("that",):  # "isn't it great that"
+        return len(before) > 1 and before[-2] not in _SAY and before[-2] not in _SUPPOSING
+    return before[-1:] != () and (
+        before[-1] in _KNOW or before[-2:] in (("tell", "you"), ("told", "you"))
+    )
 
 
 def _is_past(lower: Sequence[str], clause: Clause) -> bool:
@@ -207,9 +234,11 @@ def _predicate(
     while i < end:
         word = lower[i]
         if word in NEGATIONS:
-            denied = denied or word != "no"
-            if word == "no":
+            is_over = word == "no" and lower[i + 1 : i + 2] == ("longer",)
+            if word == "no" and not is_over:
                 break
+            denied = True
+            i += is_over
         elif word in _AUXILIARIES or (word == "'s" and lower[i - 1] in ("he", "she")):
             verb_start = i
         elif word not in _ADVERBS:
@@ -274,8 +303,10 @@ def _particles(lower: Sequence[str], start: int, i: int, end: int) -> int:
         and lower[i] not in _PREPOSITIONS
     ):
         return i + 2 if i + 2 < end else i
-    if i < end and lower[i] in _PREPOSITIONS and i + 1 < end:
-        return i + 1
+    is_called = _base(lower[start]) == "be" and lower[i:end][:1] in (("called",), ("named",))
+    if i + 1 < end and (lower[i] in _PREPOSITIONS or is_called):
+        goes_on = lower[i] in _PARTICLES and lower[i + 1] in _PREPOSITIONS and i + 2 < end
+        return i + 1 + goes_on  # "grew up in"
     return i
 
 
@@ -299,7 +330,9 @@ def _objects(
         span = trimmed(lower, a + no, min(b, a + no + MAX_OBJECT))
         if span:
             found.append(Clause(subject, verb, span, denied or no, is_question))
-    said = takewhile(lambda word: word != ",", lower[verb[1] : stop])
+    said = takewhile(
+        lambda word: word != ",", lower[verb[1] : without_any_more(lower, verb[1], stop)]
+    )
     says_nothing_else = all(word in _ADVERBS or word in _TAIL for word in said)
     is_alone = verb[1] - verb[0] == 1 and lemma(lower[verb[0]]) in _VERBS - _EMPTY_VERBS
     if not found and is_alone and says_nothing_else:

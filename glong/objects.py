@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from glong.words import Span, word_list
 
-__all__ = ["MAX_OBJECT", "parts", "trimmed"]
+__all__ = ["MAX_OBJECT", "parts", "trimmed", "without_any_more"]
 
 MAX_OBJECT = 8
 """The most words of an object: what is longer is a clause and no thing."""
@@ -58,6 +58,7 @@ def _parted(lower: Sequence[str], start: int, stop: int) -> Iterator[tuple[Span,
 
 def trimmed(lower: Sequence[str], start: int, end: int) -> Span | None:
     """The words without articles, adverbs and signs around them; ``None`` if no thing is left."""
+    end = without_any_more(lower, start, end)
     while start < end and lower[start] in _BEGINS_NOTHING:
         start += 1
     while end > start + 1 and (lower[end - 1] in _ENDS_NOTHING or _is_sign(lower[end - 1])):
@@ -66,6 +67,12 @@ def trimmed(lower: Sequence[str], start: int, end: int) -> Span | None:
     is_thing = any(not _is_sign(word) and word not in _NO_THING for word in said)
     is_pronoun = len(said) == 1 and said[0] in _PRONOUNS
     return (start, end) if is_thing and not is_pronoun else None
+
+
+def without_any_more(lower: Sequence[str], start: int, end: int) -> int:
+    """The end of a span without a final "any more" or "any longer"."""
+    is_over = end - start >= 2 and lower[end - 2] == "any" and lower[end - 1] in ("more", "longer")
+    return end - 2 if is_over else end
 
 
 def _is_sign(word: str) -> bool:

@@ -12,12 +12,22 @@ from glong.relations import denial_of, relations
 from glong.types import Extraction, Session, Triplet, Turn
 from glong.words import Span, Words, lemma, split_words, word_list
 
-__all__ = ["RULES", "RuleExtractor", "says_something", "stated_relation", "subject_words"]
+__all__ = [
+    "RULES",
+    "RuleExtractor",
+    "of_somebody",
+    "says_something",
+    "stated_relation",
+    "subject_words",
+]
 
-RULES = "rules-5"
+RULES = "rules-6"
 """Version of the patterns: the fingerprint."""
 _SPEAKER = frozenset({"i", "we", "im", "ive"})
 _THIRD = frozenset({"he", "she", "they"})
+_THEIR = frozenset({"his", "her", "their"})
+_GOT = frozenset({"adopt", "get", "have", "meet", "own"})
+"""Verbs whose object "his name is" may name."""
 
 
 class RuleExtractor:
@@ -50,10 +60,11 @@ def _triplets(turn: Turn) -> Iterator[Triplet]:
 def subject_words(words: Words) -> Iterator[tuple[Clause, tuple[int, int] | None]]:
     """Clauses that say something, each with its subject's words; ``None`` is the speaker.
 
-    A pronoun takes the last subject named before it in the text; without one its clause is left
-    out, and so are clauses about "you".
+    A pronoun takes the last subject named before it in the text, "his name is" the last thing that
+    somebody got; without one the clause is left out, and so are clauses about "you".
     """
-    someone: tuple[int, int] | None = None
+    someone: Span | None = None
+    something: Span | None = None
     for clause in clauses(words):
         first = words.lower[clause.subject[0]]
         if first in _SPEAKER:
@@ -62,13 +73,24 @@ def subject_words(words: Words) -> Iterator[tuple[Clause, tuple[int, int] | None
             if someone is None or (first != "they" and _are_several(words, someone)):
                 continue
             subject = someone
+        elif first in _THEIR and words.lower[clause.subject[1] - 1] == "name":
+            subject = something or someone
+            if subject is None:
+                continue
         else:
             subject = clause.subject
             if _is_someone(words, subject):
                 someone = subject
         if first not in ("you", "your") and says_something(words, clause):
-            is_own = subject is not None and _own_thing(words, clause)
+            is_own = subject is not None and _own_thing(words, clause) and first not in _THEIR
+            if relation_words(words, clause) in _GOT and not clause.is_denied:
+                something = clause.object
             yield clause, None if is_own else subject
+
+
+def of_somebody(words: Words) -> list[Span]:
+    """Objects of the clauses about "he", "she" or "they": what they say is not of the speaker."""
+    return [c.object for c in clauses(words) if words.lower[c.subject[0]] in _THIRD]
 
 
 def _is_someone(words: Words, subject: Span) -> bool:
@@ -100,9 +122,16 @@ def stated_relation(words: Words, clause: Clause) -> str:
 
 
 def _own_thing(words: Words, clause: Clause) -> str:
-    """The relation of "my name is" and "my favorite color is", whose subject is the speaker."""
+    """The relation of "my name is" and "my favorite color is", whose subject is the speaker.
+
+    Also of "his name is", whose subject was named before.
+    """
     possessed = words.lower[clause.subject[0] : clause.subject[1]]
-    if possessed[0] not in ("my", "our") or relation_words(words, clause) != "be":
+    if relation_words(words, clause) != "be":
+        return ""
+    if possessed[0] in _THEIR and possessed[1:] == ("name",):
+        return "name"
+    if possessed[0] not in ("my", "our"):
         return ""
     if possessed[1] in ("favorite", "favourite", "fav") and len(possessed) > 2:
         kind = f"favorite_{lemma(possessed[-1])}"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["TaggerExtractor", "tagger_fingerprint", "tagger_folder"]
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-DECODING = "tagger-4"
+DECODING = "tagger-5"
 """Version of how turns are cut and spans become triplets: a part of the fingerprint."""
 _BATCH_PIECES = 4096
 

@@ -4,11 +4,12 @@ The network is at its best where a turn needs the turn before it or a relation's
 of :mod:`glong.rules` on plain clauses with a verb of their own: :func:`triplets_of` takes both.
 """
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from glong.relations import denial_of, is_denial, means_the_same
-from glong.rules import stated_relation, subject_words
+from glong.rules import of_somebody, stated_relation, subject_words
 from glong.types import Session, Triplet
 from glong.words import NEGATIONS, Words, from_here, lemma, split_words, word_list
 
@@ -18,6 +19,7 @@ __all__ = [
     "Found",
     "Passage",
     "WordPair",
+    "context_words",
     "may_state",
     "pair_of",
     "passages",
@@ -35,6 +37,16 @@ found, and fewer facts of other sets."""
 _ANSWER_WORDS = 20
 """The most words of a turn that may answer without naming anybody."""
 _SENTENCE_ENDS = frozenset({".", "!", "?", ";"})
+_AGE = re.compile(r"\d{1,3}(?: years?)?(?: old)?")
+_ATTRIBUTES = frozenset({"be", "misc_attribute", "physical_attribute"})
+_PLACES = frozenset(
+    {
+        "attend_school", "employed_by_company", "employed_by_general", "live_in_citystatecountry",
+        "live_in_general", "place_origin",
+    }
+)  # fmt: skip
+_ASKING = frozenset({"how", "what", "when", "where", "who"})
+_NAMES = frozenset({"his name", "her name", "their name"})
 _Span = tuple[int, int]
 
 
@@ -128,14 +140,24 @@ def may_state(passage: Passage) -> bool:
 def pair_of(passage: Passage) -> WordPair:
     """The words that the network reads."""
     read = passage.words.lower[passage.start : passage.end]
-    return WordPair(passage.before.lower[-CONTEXT_WORDS:], read)
+    return WordPair(context_words(passage.before.lower), read)
+
+
+def context_words(before: Sequence[str]) -> tuple[str, ...]:
+    """The end of the turn before, as the network reads questions: "what's" is "what is"."""
+    words = before[-CONTEXT_WORDS:]
+    return tuple(
+        "is" if word == "'s" and asking in _ASKING else word
+        for asking, word in zip(("", *words), words, strict=False)
+    )
 
 
 def triplets_of(facts: Sequence[Found], passage: Passage, most: int) -> list[Triplet]:
     """What a passage states: the network's facts, and plain clauses that it left out.
 
     Of a fact whose object is a clause's too the clause is believed where the network knows no
-    relation by name, or is unsure of one that the clause's verb does not mean.
+    relation by name, is unsure of one that the clause's verb does not mean, or takes "his name" for
+    somebody. What "he" does is never the speaker's: the clause knows whose, or it is left out.
 
     Args:
         facts: in any order.
@@ -146,7 +168,7 @@ def triplets_of(facts: Sequence[Found], passage: Passage, most: int) -> list[Tri
         In order of their objects' places.
     """
     n_before = _n_before(passage)
-    clauses = _clauses(passage)
+    clauses, others = _clauses(passage), _of_somebody(passage)
     taken: set[_Span] = set()
     found: list[tuple[_Span, Triplet]] = []
     for fact in facts:
@@ -156,20 +178,38 @@ def triplets_of(facts: Sequence[Found], passage: Passage, most: int) -> list[Tri
         elif fact.object[0] >= n_before and fact.chance < _ALONE:
             continue
         said = clauses[clause] if clause else None
-        believed = said is None or _is_believed(fact, said)
-        triplet = (_triplet(fact, passage) if believed else None) or said
+        triplet = _triplet(fact, passage)
+        if triplet and triplet.subject == "I" and any(_overlap(o, fact.object) for o in others):
+            triplet = said
+        if triplet and said:
+            triplet = triplet if _is_believed(fact, triplet, said) else said
+        triplet = triplet or said
         if triplet:
             found.append((fact.object, triplet))
     found += [(span, triplet) for span, triplet in clauses.items() if span not in taken]
-    return [triplet for _, triplet in sorted(found[:most], key=lambda one: one[0])]
+    return _names_owned([triplet for _, triplet in sorted(found[:most], key=lambda one: one[0])])
 
 
-def _is_believed(fact: Found, said: Triplet) -> bool:
+def _names_owned(triplets: Sequence[Triplet]) -> list[Triplet]:
+    """Give "his name" of "yes, I have a dog, his name is Max" to the dog."""
+    found: list[Triplet] = []
+    for triplet in triplets:
+        if found and triplet.subject.lower() in _NAMES and triplet.relation == "name":
+            before = found[-1]
+            owner = before.object if before.subject == "I" else before.subject
+            found.append(replace(triplet, subject=owner))
+        else:
+            found.append(triplet)
+    return found
+
+
+def _is_believed(fact: Found, read: Triplet, said: Triplet) -> bool:
     """Whether the network's reading stands where a clause says ``said`` of the same words."""
-    if not fact.relation:
+    if not fact.relation or read.subject.lower() in _NAMES:
         return False
-    relation = denial_of(fact.relation) if fact.is_denied else fact.relation
-    return fact.certainty >= _SURE or means_the_same(relation, said.relation)
+    if is_denial(said.relation) and not is_denial(read.relation):
+        return False
+    return fact.certainty >= _SURE or means_the_same(read.relation, said.relation)
 
 
 def _overlap(left: _Span, right: _Span) -> bool:
@@ -178,9 +218,7 @@ def _overlap(left: _Span, right: _Span) -> bool:
 
 def _clauses(passage: Passage) -> dict[_Span, Triplet]:
     """Object of each plain clause, numbered as the network's, -> what the clause states."""
-    start, end = passage.start, passage.end
-    words = passage.words
-    part = Words(words.lower[start:end], words.starts[start:end], words.ends[start:end], words.text)
+    part = _read(passage)
     n_before = _n_before(passage)
     found = {}
     for clause, subject in subject_words(part):
@@ -190,6 +228,18 @@ def _clauses(passage: Passage) -> dict[_Span, Triplet]:
         triplet = Triplet(said, relation, part.span(first, stop), passage.turn_index)
         found[first + n_before, stop - 1 + n_before] = triplet
     return found
+
+
+def _of_somebody(passage: Passage) -> list[_Span]:
+    """Objects of the clauses about "he", "she" or "they", numbered as the network's."""
+    n_before = _n_before(passage)
+    return [(first + n_before, stop - 1 + n_before) for first, stop in of_somebody(_read(passage))]
+
+
+def _read(passage: Passage) -> Words:
+    """The words of the turn that are read."""
+    start, end, words = passage.start, passage.end, passage.words
+    return Words(words.lower[start:end], words.starts[start:end], words.ends[start:end], words.text)
 
 
 def _n_before(passage: Passage) -> int:
@@ -212,12 +262,42 @@ def _triplet(fact: Found, passage: Passage) -> Triplet | None:
 
     trigger = fact.trigger if fact.trigger != fact.object else None  # "I leave" has no object
     relation = fact.relation or (_open_relation(text(trigger)) if trigger else "")
+    if not relation and fact.trigger and fact.object[1] < n_before:
+        relation = "do"  # "Do you smoke?"
+    target = text(fact.object)
+    first, _, rest = target.partition(" ")
+    if relation in _PLACES and first.lower() in ("at", "from", "in") and rest:
+        target = rest
+    relation = _fitting(relation, target, _before_it(fact.object[0], passage))
     if not relation or (relation == "name" and not _is_named(fact.object[0], passage)):
         return None
     if fact.is_denied and not is_denial(relation):
         relation = denial_of(relation)
     subject = "I" if fact.subject is None else text(fact.subject)
-    return Triplet(subject, relation, text(fact.object), passage.turn_index)
+    return Triplet(subject, relation, target, passage.turn_index)
+
+
+def _before_it(first: int, passage: Passage) -> Sequence[str]:
+    """Words of the sentence up to an object's, after those of the turn that it answers."""
+    place = max(0, first - _n_before(passage)) + passage.start
+    said = passage.words.lower[passage.start : place]
+    begun = max((i for i, word in enumerate(said) if word in _SENTENCE_ENDS), default=-1) + 1
+    return (*passage.before.lower, *said[begun:]) if passage.is_answer else said[begun:]
+
+
+def _fitting(relation: str, target: str, said: Sequence[str]) -> str:
+    """The relation, or the one that its object and the words before it show.
+
+    PersonaExt names no profession of another, so "my mother is a nurse" was learnt as a wish and
+    as a marriage, and an age as an attribute.
+    """
+    if relation in _ATTRIBUTES and _AGE.fullmatch(target.lower()):
+        return "has_age"
+    if relation == "marital_status" and word_list("marital").isdisjoint(split_words(target).lower):
+        return "be"
+    if relation == "want_job" and word_list("wishes").isdisjoint(said):
+        return "has_profession"
+    return relation
 
 
 def _is_named(first: int, passage: Passage) -> bool:

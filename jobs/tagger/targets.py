@@ -7,7 +7,7 @@ from typing import Any
 
 from glong.models.tagger_input import Pieces, as_pieces
 from glong.models.tagger_net import MAX_WIDTH
-from glong.models.tagger_text import CONTEXT_WORDS, TURN_WORDS, WordPair
+from glong.models.tagger_text import CONTEXT_WORDS, TURN_WORDS, WordPair, context_words
 from glong.relations import DENIAL, is_denial, relations
 from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mention
 from glong.words import split_words
@@ -82,7 +82,7 @@ def _pair(before: LabelledTurn | None, turn: LabelledTurn) -> tuple[WordPair, tu
     """What is read, and what to add to a word's number in the turn and in the turn before it."""
     earlier = split_words(before.text).lower if before else ()
     cut = max(0, len(earlier) - CONTEXT_WORDS)
-    pair = WordPair(earlier[cut:], split_words(turn.text).lower[:TURN_WORDS])
+    pair = WordPair(context_words(earlier), split_words(turn.text).lower[:TURN_WORDS])
     return pair, (pair.n_before, -cut)
 
 
