@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
-from glong.objects import MAX_OBJECT, parts, trimmed, without_any_more
+from glong.objects import ENDINGS, MAX_OBJECT, parts, trimmed, without_ending
 from glong.words import NEGATIONS, Span, Words, lemma, word_list
 
 __all__ = ["Clause", "clauses", "relation_words"]
@@ -34,6 +34,7 @@ _NOUNS_TOO = word_list("nouns_too")
 _FEELINGS = word_list("feelings")
 _SUPPOSING = word_list("supposing")
 _PARTICLES = frozenset({"in", "off", "on", "out", "over", "up"})
+_WOULD = frozenset({"'d", "could", "might", "should", "would"})
 _DOUBT = frozenset({"believe", "think"})
 _NOBODY = frozenset({"neither", "nobody", "none"})
 _KNOW = frozenset({"believe", "heard", "know", "knew", "mention", "remember"})
@@ -70,7 +71,12 @@ def relation_words(words: Words, clause: Clause) -> str:
         light = NEGATIONS - {"cannot"} | _ADVERBS
         before = (word for word in reversed(words.lower[:start]) if word not in light)
         return "can" if next(before, "") in ("can", "could", "ca", "cannot") else "do"
-    left_out = _ADVERBS | NEGATIONS | ({"longer"} if "no" in words.lower[start:end] else set())
+    left_out = (
+        _ADVERBS
+        | NEGATIONS
+        | {"hardly"}
+        | ({"longer"} if "no" in words.lower[start:end] else set())
+    )
     said = [word for word in words.lower[start:end] if word not in left_out]
     parts = [word if i else _base(word) for i, word in enumerate(said)]
     return "_".join([word for word in parts if word.isalpha()][:4]) or "be"
@@ -132,7 +138,7 @@ def _is_doubted(before: Sequence[str]) -> bool:
     said = before[:-1] if before[-1:] == ("that",) else before
     is_unlikely = len(said) > 1 and said[-1] in _DOUBT and said[-2] in NEGATIONS
     is_nobody = bool(_NOBODY.intersection(said)) or ("no", "one") in pairwise(said)
-    return is_unlikely or (is_nobody and said[-1] in ("of", "in"))
+    return is_unlikely or said[-2:] == ("no", "way") or (is_nobody and said[-1] in ("of", "in"))
 
 
 def _is_known(before: Sequence[str]) -> bool:
@@ -239,7 +245,11 @@ def _predicate(
                 break
             denied = True
             i += is_over
+        elif word == "hardly":
+            denied = True
         elif word in _AUXILIARIES or (word == "'s" and lower[i - 1] in ("he", "she")):
+            if verb_start >= 0 and word == "have" and lower[verb_start] in _WOULD:
+                return [], i + 1  # "could have been": it was not
             verb_start = i
         elif word not in _ADVERBS:
             break
@@ -304,6 +314,8 @@ def _particles(lower: Sequence[str], start: int, i: int, end: int) -> int:
     ):
         return i + 2 if i + 2 < end else i
     is_called = _base(lower[start]) == "be" and lower[i:end][:1] in (("called",), ("named",))
+    if tuple(lower[i : i + 2]) in ENDINGS:
+        return i
     if i + 1 < end and (lower[i] in _PREPOSITIONS or is_called):
         goes_on = lower[i] in _PARTICLES and lower[i + 1] in _PREPOSITIONS and i + 2 < end
         return i + 1 + goes_on  # "grew up in"
@@ -330,9 +342,8 @@ def _objects(
         span = trimmed(lower, a + no, min(b, a + no + MAX_OBJECT))
         if span:
             found.append(Clause(subject, verb, span, denied or no, is_question))
-    said = takewhile(
-        lambda word: word != ",", lower[verb[1] : without_any_more(lower, verb[1], stop)]
-    )
+    last = without_ending(lower, verb[1], stop)
+    said = takewhile(lambda word: word != ",", lower[verb[1] : last])
     says_nothing_else = all(word in _ADVERBS or word in _TAIL for word in said)
     is_alone = verb[1] - verb[0] == 1 and lemma(lower[verb[0]]) in _VERBS - _EMPTY_VERBS
     if not found and is_alone and says_nothing_else:

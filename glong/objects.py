@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from glong.words import Span, word_list
 
-__all__ = ["MAX_OBJECT", "parts", "trimmed", "without_any_more"]
+__all__ = ["ENDINGS", "MAX_OBJECT", "parts", "trimmed", "without_ending"]
 
 MAX_OBJECT = 8
 """The most words of an object: what is longer is a clause and no thing."""
+ENDINGS = frozenset({("any", "longer"), ("any", "more"), ("at", "all"), ("right", "now")})
+"""End a clause behind its object."""
 _OPENING_SIGNS = frozenset("[{<'\u2018\u201c\u00ab")
 _BEGINS_NOTHING = word_list("adverbs") | _OPENING_SIGNS | (word_list("determiners") - {"the"})
 _ENDS_NOTHING = word_list("tail") | word_list("prepositions") | word_list("determiners")
@@ -58,7 +60,7 @@ def _parted(lower: Sequence[str], start: int, stop: int) -> Iterator[tuple[Span,
 
 def trimmed(lower: Sequence[str], start: int, end: int) -> Span | None:
     """The words without articles, adverbs and signs around them; ``None`` if no thing is left."""
-    end = without_any_more(lower, start, end)
+    end = without_ending(lower, start, end)
     while start < end and lower[start] in _BEGINS_NOTHING:
         start += 1
     while end > start + 1 and (lower[end - 1] in _ENDS_NOTHING or _is_sign(lower[end - 1])):
@@ -69,10 +71,9 @@ def trimmed(lower: Sequence[str], start: int, end: int) -> Span | None:
     return (start, end) if is_thing and not is_pronoun else None
 
 
-def without_any_more(lower: Sequence[str], start: int, end: int) -> int:
-    """The end of a span without a final "any more" or "any longer"."""
-    is_over = end - start >= 2 and lower[end - 2] == "any" and lower[end - 1] in ("more", "longer")
-    return end - 2 if is_over else end
+def without_ending(lower: Sequence[str], start: int, end: int) -> int:
+    """The end of a span without a final "any more", "at all" or "right now"."""
+    return end - 2 if end - start >= 2 and tuple(lower[end - 2 : end]) in ENDINGS else end
 
 
 def _is_sign(word: str) -> bool:

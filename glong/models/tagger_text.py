@@ -7,6 +7,7 @@ of :mod:`glong.rules` on plain clauses with a verb of their own: :func:`triplets
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from glong.relations import denial_of, is_denial, means_the_same
 from glong.rules import of_somebody, stated_relation, subject_words
@@ -46,6 +47,8 @@ _PLACES = frozenset(
     }
 )  # fmt: skip
 _ASKING = frozenset({"how", "what", "when", "where", "who"})
+_UNREAL = frozenset((word, "have") for word in ("could", "might", "should", "would"))
+"""As in "I could have been a doctor"."""
 _NAMES = frozenset({"his name", "her name", "their name"})
 _Span = tuple[int, int]
 
@@ -263,12 +266,15 @@ def _triplet(fact: Found, passage: Passage) -> Triplet | None:
     trigger = fact.trigger if fact.trigger != fact.object else None  # "I leave" has no object
     relation = fact.relation or (_open_relation(text(trigger)) if trigger else "")
     if not relation and fact.trigger and fact.object[1] < n_before:
-        relation = "do"  # "Do you smoke?"
+        relation = "can" if "can" in passage.before.lower else "do"  # "Do you smoke?"
     target = text(fact.object)
     first, _, rest = target.partition(" ")
     if relation in _PLACES and first.lower() in ("at", "from", "in") and rest:
         target = rest
-    relation = _fitting(relation, target, _before_it(fact.object[0], passage))
+    before = _before_it(fact.object[0], passage)
+    if any(pair in _UNREAL for pair in pairwise(before[-5:])):
+        return None
+    relation = _fitting(relation, target, before)
     if not relation or (relation == "name" and not _is_named(fact.object[0], passage)):
         return None
     if fact.is_denied and not is_denial(relation):
@@ -291,6 +297,8 @@ def _fitting(relation: str, target: str, said: Sequence[str]) -> str:
     PersonaExt names no profession of another, so "my mother is a nurse" was learnt as a wish and
     as a marriage, and an age as an attribute.
     """
+    if said and "wish" in said and not relation.startswith("want"):
+        return "want"
     if relation in _ATTRIBUTES and _AGE.fullmatch(target.lower()):
         return "has_age"
     if relation == "marital_status" and word_list("marital").isdisjoint(split_words(target).lower):

@@ -38,6 +38,8 @@ DENIED = {
     "None of my friends have a car.": ("my friends", "car"),
     "My sister doesn't eat meat.": ("My sister", "meat"),
     "Tom isn't a doctor.": ("Tom", "doctor"),
+    "There's no way I'd eat bugs.": ("I", "bugs"),
+    "I hardly ever eat meat.": ("I", "meat"),
 }
 THIRD_PERSON = {
     "My sister works at a bank.": [("My sister", "work_at", "bank")],
@@ -93,6 +95,7 @@ NOTHING = [
     "I know what you mean.",
     "You're welcome.",
     "He doesn't eat meat.",
+    "I could have been a doctor.",
     "\U0001f600\U0001f600",
 ]
 OTHER_LANGUAGES = {
