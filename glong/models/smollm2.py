@@ -90,6 +90,7 @@ def _convert(source: Path, target: Path) -> None:
         import gguf  # noqa: F401  # transformers needs it and says so less clearly
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+    from glong.models.weights import without_bars
 
     read = AutoModelForCausalLM.from_pretrained(
         source.parent, gguf_file=source.name, dtype=torch.float32
@@ -100,5 +101,6 @@ def _convert(source: Path, target: Path) -> None:
     # A model that came from GGUF refuses to be saved: its weights move into a fresh one.
     model: Any = typing.cast(Any, LlamaForCausalLM)(LlamaConfig.from_dict(settings))
     model.load_state_dict(read.state_dict())
-    model.save_pretrained(target)
+    with without_bars():
+        model.save_pretrained(target)
     AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(target)

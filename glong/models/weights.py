@@ -87,7 +87,7 @@ def generator_fingerprint(model: str, adapter: str = "", quantization: str = "no
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Around the loading of a small model, whose bar would stay in the output of every command.
+    """Around loading or writing a small model, whose bar would stay in the output of every command.
 
     Downloads keep theirs.
     """

@@ -244,13 +244,16 @@ def export(
     import torch
     from transformers import T5ForConditionalGeneration
 
+    from glong.models.weights import without_bars
+
     folder.mkdir(parents=True, exist_ok=True)
     untyped: Any = T5ForConditionalGeneration
     config = deepcopy(model.config)
     config.max_summary_tokens = max_summary_tokens
     copy = untyped(config)
     copy.load_state_dict(model.state_dict())
-    copy.to(torch.float16).save_pretrained(folder)
+    with without_bars():
+        copy.to(torch.float16).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     text = json.dumps(note, indent=2, sort_keys=True) + "\n"
     (folder / "training.json").write_text(text, encoding="utf-8")
