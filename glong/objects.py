@@ -23,6 +23,7 @@ _FEW = 3
 _BEGIN_A_THING = word_list("determiners") | word_list("possessives") | word_list("amounts") | {"no"}
 _WHEN = word_list("when")
 _ASIDE = ("by", "the", "way")
+_RECEIVERS = frozenset({"her", "him", "it", "me", "myself", "them", "us", "you"})
 _PRONOUNS = word_list("pronouns") | word_list("fillers") | {"me"}
 
 
@@ -65,6 +66,11 @@ def trimmed(lower: Sequence[str], start: int, end: int) -> Span | None:
         start += 1
     while end > start + 1 and (lower[end - 1] in _ENDS_NOTHING or _is_sign(lower[end - 1])):
         end -= 1
+    if end - start > 1 and lower[start] in _RECEIVERS:
+        if lower[start + 1] in _PREPOSITIONS:
+            return None  # "adopted him in March"
+        if lower[start + 1] in _BEGIN_A_THING:
+            return trimmed(lower, start + 1, end)  # "baked her a cake"
     said = lower[start:end]
     is_thing = any(not _is_sign(word) and word not in _NO_THING for word in said)
     is_pronoun = len(said) == 1 and said[0] in _PRONOUNS

@@ -49,6 +49,7 @@ _PLACES = frozenset(
 _ASKING = frozenset({"how", "what", "when", "where", "who"})
 _UNREAL = frozenset((word, "have") for word in ("could", "might", "should", "would"))
 """As in "I could have been a doctor"."""
+_THIRD, _YOU = frozenset({"he", "she", "they"}), frozenset({"you", "your", "u"})
 _NAMES = frozenset({"his name", "her name", "their name"})
 _Span = tuple[int, int]
 
@@ -264,6 +265,8 @@ def _triplet(fact: Found, passage: Passage) -> Triplet | None:
         return from_here(said) if passage.is_answer else said
 
     trigger = fact.trigger if fact.trigger != fact.object else None  # "I leave" has no object
+    if fact.subject is None and fact.object[1] < n_before and _asks_of_another(fact, passage):
+        return None
     relation = fact.relation or (_open_relation(text(trigger)) if trigger else "")
     if not relation and fact.trigger and fact.object[1] < n_before:
         relation = "can" if "can" in passage.before.lower else "do"  # "Do you smoke?"
@@ -281,6 +284,13 @@ def _triplet(fact: Found, passage: Passage) -> Triplet | None:
         relation = denial_of(relation)
     subject = "I" if fact.subject is None else text(fact.subject)
     return Triplet(subject, relation, target, passage.turn_index)
+
+
+def _asks_of_another(fact: Found, passage: Passage) -> bool:
+    """Whether the turn before asks about "she": a "yes" says it of her, whoever that is."""
+    said = passage.before.lower[-CONTEXT_WORDS:][: fact.object[0]]
+    begun = max((i for i, word in enumerate(said) if word in _SENTENCE_ENDS), default=-1) + 1
+    return bool(_THIRD.intersection(said[begun:])) and _YOU.isdisjoint(said[begun:])
 
 
 def _before_it(first: int, passage: Passage) -> Sequence[str]:
