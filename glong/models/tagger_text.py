@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from glong.objects import without_ending
 from glong.relations import denial_of, is_denial, means_the_same
 from glong.rules import of_somebody, stated_relation, subject_words
 from glong.types import Session, Triplet
@@ -49,6 +50,7 @@ _PLACES = frozenset(
 _ASKING = frozenset({"how", "what", "when", "where", "who"})
 _UNREAL = frozenset((word, "have") for word in ("could", "might", "should", "would"))
 """As in "I could have been a doctor"."""
+_AT = frozenset({"at", "from", "in"})
 _THIRD, _YOU = frozenset({"he", "she", "they"}), frozenset({"you", "your", "u"})
 _NAMES = frozenset({"his name", "her name", "their name"})
 _Span = tuple[int, int]
@@ -252,42 +254,56 @@ def _n_before(passage: Passage) -> int:
 
 
 def _triplet(fact: Found, passage: Passage) -> Triplet | None:
-    """The fact in words, or ``None`` where the open class has no verb to name it."""
-    n_before = _n_before(passage)
-    skipped = len(passage.before) - n_before
-
-    def text(span: tuple[int, int]) -> str:
-        first, last = span
-        if first >= n_before:
-            shift = passage.start - n_before
-            return passage.words.span(first + shift, last + shift + 1)
-        said = passage.before.span(first + skipped, min(last, n_before - 1) + skipped + 1)
-        return from_here(said) if passage.is_answer else said
-
-    trigger = fact.trigger if fact.trigger != fact.object else None  # "I leave" has no object
-    if fact.subject is None and fact.object[1] < n_before and _asks_of_another(fact, passage):
-        return None
-    relation = fact.relation or (_open_relation(text(trigger)) if trigger else "")
-    if not relation and fact.trigger and fact.object[1] < n_before:
-        relation = "can" if "can" in passage.before.lower else "do"  # "Do you smoke?"
-    target = text(fact.object)
-    first, _, rest = target.partition(" ")
-    if relation in _PLACES and first.lower() in ("at", "from", "in") and rest:
-        target = rest
+    """The fact in words, or ``None`` where it has no relation, is unreal or of nobody known."""
     before = _before_it(fact.object[0], passage)
-    if any(pair in _UNREAL for pair in pairwise(before[-5:])):
+    if any(pair in _UNREAL for pair in pairwise(before[-5:])) or _asks_of_another(fact, passage):
         return None
+    relation = fact.relation or _stated(fact, passage)
+    target = _thing(_said(fact.object, passage), relation)
     relation = _fitting(relation, target, before)
     if not relation or (relation == "name" and not _is_named(fact.object[0], passage)):
         return None
     if fact.is_denied and not is_denial(relation):
         relation = denial_of(relation)
-    subject = "I" if fact.subject is None else text(fact.subject)
+    subject = "I" if fact.subject is None else _said(fact.subject, passage)
     return Triplet(subject, relation, target, passage.turn_index)
+
+
+def _said(span: _Span, passage: Passage) -> str:
+    """The words of a pointer, from where the turn's speaker stands."""
+    first, last = span
+    n_before = _n_before(passage)
+    if first >= n_before:
+        shift = passage.start - n_before
+        return passage.words.span(first + shift, last + shift + 1)
+    skipped = len(passage.before) - n_before
+    said = passage.before.span(first + skipped, min(last, n_before - 1) + skipped + 1)
+    return from_here(said) if passage.is_answer else said
+
+
+def _stated(fact: Found, passage: Passage) -> str:
+    """The relation that a fact's verb gives it; empty without a verb."""
+    if fact.trigger is None:
+        return ""
+    if fact.trigger != fact.object:
+        return _open_relation(_said(fact.trigger, passage))
+    if fact.object[1] >= _n_before(passage):
+        return ""  # "I leave" has no object
+    return "can" if "can" in passage.before.lower else "do"  # "Do you smoke?"
+
+
+def _thing(target: str, relation: str) -> str:
+    """An object without the "in" before a place and the "any more" that ends a clause."""
+    words = split_words(target)
+    start = int(relation in _PLACES and len(words) > 1 and words.lower[0] in _AT)
+    end = without_ending(words.lower, start, len(words))
+    return words.span(start, end) if end > start else target
 
 
 def _asks_of_another(fact: Found, passage: Passage) -> bool:
     """Whether the turn before asks about "she": a "yes" says it of her, whoever that is."""
+    if fact.subject is not None or fact.object[1] >= _n_before(passage):
+        return False
     said = passage.before.lower[-CONTEXT_WORDS:][: fact.object[0]]
     begun = max((i for i, word in enumerate(said) if word in _SENTENCE_ENDS), default=-1) + 1
     return bool(_THIRD.intersection(said[begun:])) and _YOU.isdisjoint(said[begun:])
