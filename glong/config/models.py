@@ -290,12 +290,15 @@ SMALL_MODELS = ModelsConfig(
 DECODER_MODELS = replace(
     SMALL_MODELS,
     name="small-decoder",
-    # Untrained for the task, the model neither starts a list nor ends one by itself: three a call.
     extractor=ExtractorSpec(
-        backend="transformers", model="package:smollm2", min_triplets=3, max_tokens=144
+        backend="transformers",
+        model="package:smollm2",
+        adapter="package:glong-lora",
+        window_turns=1,
+        context_turns=1,
     ),
 )
-"""``small`` with a language model, SmolLM2-135M, untuned: a hundred times slower, to compare."""
+"""``small`` with a language model, SmolLM2-135M with our adapter: a hundred times slower."""
 
 PAPER_MODELS = ModelsConfig(
     name="paper",

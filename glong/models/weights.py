@@ -15,7 +15,7 @@ from typing import Any
 from glong.errors import ConfigError, ModelError
 from glong.ids import text_hash
 from glong.models.extras import extra
-from glong.models.shipped import verify_if_listed
+from glong.models.shipped import MANIFEST, checked_folder, folder_of, is_shipped, verify_if_listed
 from glong.models.smollm2 import gguf_file, gguf_sha256, smollm2_folder
 
 __all__ = [
@@ -47,6 +47,8 @@ def model_folder(name: str) -> Path:
     """
     if name == SMOLLM2:
         return smollm2_folder()
+    if is_shipped(name):
+        return checked_folder(name)
     if Path(name).is_dir():
         return verify_if_listed(Path(name))
     _check_hub_name(name)
@@ -63,9 +65,9 @@ def model_folder(name: str) -> Path:
 def weights_identity(name: str) -> str:
     """What the weights are, without loading them.
 
-    A package: the hash of its file. A folder: the hash of its settings and, of each weight file,
-    its name, its size and 1 MiB of samples; renaming the folder changes nothing. A hub name: the
-    name and the commit.
+    A package: the hash of its file, or of its manifest. A folder: the hash of its settings and, of
+    each weight file, its name, its size and 1 MiB of samples; renaming the folder changes nothing.
+    A hub name: the name and the commit.
 
     Raises:
         ConfigError: no such package or folder.
@@ -73,6 +75,8 @@ def weights_identity(name: str) -> str:
     """
     if name == SMOLLM2:
         return gguf_sha256(gguf_file())
+    if is_shipped(name):
+        return text_hash("shipped", (folder_of(name) / MANIFEST).read_text(encoding="utf-8"))
     if Path(name).is_dir():
         return _folder_hash(Path(name))
     _check_hub_name(name)

@@ -203,7 +203,7 @@ def test_scores_weights_and_vectors_of_real_models_agree(
 
 
 @pytest.mark.slow
-def test_the_untrained_language_model_writes_the_same_in_every_batch(
+def test_the_language_model_writes_the_same_in_every_batch(
     sessions: list[Session], capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("xgrammar")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glong.config import SMALL_MODELS
+from glong.config import DECODER_MODELS, SMALL_MODELS
 from glong.models.load import extractor_fingerprint, load_extractor
 from glong.relations import is_denial, means_the_same
 from glong.types import Session, Turn
@@ -183,3 +183,18 @@ def test_batches_give_each_session_what_it_gives_alone(extractor):
 
 def test_the_fingerprint_is_known_without_loading(extractor):
     assert extractor_fingerprint(SMALL_MODELS.extractor) == extractor.fingerprint
+
+
+@pytest.mark.slow
+def test_the_language_model_with_our_adapter_finds_plain_facts():
+    decoder = load_extractor(DECODER_MODELS.extractor)
+    assert decoder.fingerprint == extractor_fingerprint(DECODER_MODELS.extractor)
+    facts = {
+        "I have two dogs and a cat.": {("I", "two dogs"), ("I", "cat")},
+        "My sister works at a bank.": {("My sister", "bank")},
+        "I live in Chicago.": {("I", "Chicago")},
+    }
+    for text, expected in facts.items():
+        assert {(s, o) for s, _, o in found(decoder, text)} == expected
+    ((_, relation, target),) = found(decoder, "I don't like spiders.")
+    assert target == "spiders" and is_denial(relation)  # noqa: PT018
