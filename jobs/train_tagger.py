@@ -6,7 +6,6 @@ then names the verbs of plain sentences; the *tagger* learns everything: see
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         "--start",
         type=Path,
         metavar="FOLDER",
-        help="start from this trained tagger instead of MiniLM; it needs the same relations",
+        help="start from this trained tagger, with its relations, instead of from MiniLM",
     )
     p.add_argument("--epochs", type=int, default=2, help="passes over all turns (default: 2)")
     p.add_argument(
@@ -148,11 +147,11 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
         dialogues += relation_dialogues(args.data)
     asked.save()
 
-    classes = relation_classes(dialogues)
+    classes = _known(args.start) if args.start else relation_classes(dialogues)
     torch.manual_seed(args.seed)
     settings = Settings(args.epochs, args.batch_pieces, args.seed)
     learnt = examples(dialogues, classes, tokenizer)
-    net = _started(args.start, classes) if args.start else new_net(len(classes))
+    net = _started(args.start, len(classes)) if args.start else new_net(len(classes))
     loop = Loop(net, learnt, settings, tokenizer.pad_token_id)
     print(
         f"tagger: {len(learnt)} turns, {len(classes)} relations, {loop.n_steps} steps", flush=True
@@ -182,26 +181,33 @@ def _train(args: argparse.Namespace) -> dict[str, Any]:
     return {"finished": True, "sets": scores}
 
 
-def _started(folder: Path, classes: Sequence[str]) -> Any:
+def _known(folder: Path) -> tuple[str, ...]:
+    """The relations of a trained tagger.
+
+    Raises:
+        ConfigError: the folder is no such tagger.
+    """
+    from glong.models.tagger import CONFIG, read_settings
+
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(
+            f"--start is '{folder}', which has no {CONFIG}; allowed: the export of a"
+            " jobs/train_tagger.py. Leave it out to start from MiniLM."
+        )
+    return tuple(read_settings(folder)["classes"])
+
+
+def _started(folder: Path, n_relations: int) -> Any:
     """The network of a trained tagger.
 
     Raises:
-        ConfigError: it knows other relations, or is none.
         ModelError: its files are not those of its manifest.
     """
     from glong.models.shipped import verify_if_listed
-    from glong.models.tagger import CONFIG, WEIGHTS
+    from glong.models.tagger import WEIGHTS
     from glong.models.tagger_weights import load_net
 
-    path = folder / CONFIG
-    known = json.loads(path.read_text("utf-8"))["classes"] if path.is_file() else None
-    if known != list(classes):
-        what = f"knows {len(known)} other relations" if known else f"has no {CONFIG}"
-        raise ConfigError(
-            f"--start is '{folder}', which {what}; allowed: the export of a jobs/train_tagger.py on"
-            f" the same data ({len(classes)} relations). Leave it out to start from MiniLM."
-        )
-    return load_net(verify_if_listed(folder) / WEIGHTS, len(classes))
+    return load_net(verify_if_listed(folder) / WEIGHTS, n_relations)
 
 
 def _tokenizer() -> Any:

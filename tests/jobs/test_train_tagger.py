@@ -14,7 +14,7 @@ from glong.training.examples import Fact, LabelledDialogue, LabelledTurn, Mentio
 from jobs.tagger.loop import Look, Loop, Settings  # noqa: E402
 from jobs.tagger.loss import batch_loss  # noqa: E402
 from jobs.tagger.targets import OPEN, UNKNOWN, examples, relation_classes  # noqa: E402
-from jobs.train_tagger import _Asked, _started, main  # noqa: E402
+from jobs.train_tagger import _Asked, _known, main  # noqa: E402
 from jobs.training import spread  # noqa: E402
 from tests.glong.models.test_tagger_net import Tokens  # noqa: E402
 
@@ -179,12 +179,11 @@ def test_a_limit_takes_from_every_source():
     assert spread([1, 2], 5) == spread([1, 2], 0) == [1, 2]
 
 
-def test_a_start_with_other_relations_or_no_tagger_is_refused(tmp_path):
+def test_a_start_that_is_no_tagger_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"has no config\.json; allowed: the export"):
-        _started(tmp_path, CLASSES)
-    (tmp_path / "config.json").write_text(json.dumps({"classes": ["", "have_cat"]}))
-    with pytest.raises(ConfigError, match="knows 2 other relations"):
-        _started(tmp_path, CLASSES)
+        _known(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"classes": ["", "have_pet"]}))
+    assert _known(tmp_path) == ("", "have_pet")
 
 
 def test_answers_about_other_facts_are_refused(tmp_path):
