@@ -74,7 +74,7 @@ def subject_words(words: Words) -> Iterator[tuple[Clause, tuple[int, int] | None
                 continue
             subject = someone
         elif first in _THEIR and words.lower[clause.subject[1] - 1] == "name":
-            subject = something or someone
+            subject = max(filter(None, (someone, something)), default=None)  # the later one
             if subject is None:
                 continue
         else:

@@ -52,6 +52,7 @@ _UNREAL = frozenset((word, "have") for word in ("could", "might", "should", "wou
 """As in "I could have been a doctor"."""
 _AT = frozenset({"at", "from", "in"})
 _THIRD, _YOU = frozenset({"he", "she", "they"}), frozenset({"you", "your", "u"})
+_OWNED = frozenset({"have_children", "have_family", "have_pet", "have_sibling", "relationship"})
 _NAMES = frozenset({"his name", "her name", "their name"})
 _Span = tuple[int, int]
 
@@ -200,12 +201,9 @@ def _names_owned(triplets: Sequence[Triplet]) -> list[Triplet]:
     """Give "his name" of "yes, I have a dog, his name is Max" to the dog."""
     found: list[Triplet] = []
     for triplet in triplets:
-        if found and triplet.subject.lower() in _NAMES and triplet.relation == "name":
-            before = found[-1]
-            owner = before.object if before.subject == "I" else before.subject
-            found.append(replace(triplet, subject=owner))
-        else:
-            found.append(triplet)
+        is_theirs = triplet.relation == "name" and triplet.subject.lower() in _NAMES
+        owned = found[-1] if found and found[-1].relation in _OWNED else None
+        found.append(replace(triplet, subject=owned.object) if is_theirs and owned else triplet)
     return found
 
 

@@ -57,6 +57,10 @@ def extracted(*texts):
         ("My aunt is old. Her name is Jo.", [("My aunt", "be", "old"), ("My aunt", "name", "Jo")]),
         ("I like dogs. Her name is Bo.", [("I", "like", "dogs")]),
         ("His name is Rex.", []),
+        (
+            "I have a car. My brother drives. His name is Al.",
+            [("I", "have", "car"), ("My brother", "do", "drives"), ("My brother", "name", "Al")],
+        ),
         ("You like tea.", []),
         ("", []),
     ],

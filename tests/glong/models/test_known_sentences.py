@@ -171,6 +171,7 @@ def test_a_pronoun_s_name_is_that_of_whom_was_named_before(extractor):
     dog = [("I", "have_pet", "dog"), ("dog", "name", "Max")]
     assert found(extractor, "I have a dog. His name is Max.") == dog
     assert found(extractor, "Do you have a dog?", "Yes, his name is Max.") == dog
+    assert ("tea", "name", "Max") not in found(extractor, "I like tea. His name is Max.")
 
 
 def test_batches_give_each_session_what_it_gives_alone(extractor):
